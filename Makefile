@@ -1,5 +1,5 @@
-# One target for each task of a contributor; `make` without a target lists them.
-# Each target installs the packages that it uses into $(VENV).
+# Targets for contributors. `make` without a target lists them.
+# Each target installs the packages that it needs into $(VENV).
 SHELL := /bin/sh
 VENV ?= .venv
 PY := $(VENV)/bin/python
@@ -10,7 +10,7 @@ KUBERNETES := tests/cluster/controlplane/launcher.py
 IMAGE_PYTHON := $(shell sed -n -E 's/^FROM python:([0-9]+\.[0-9]+).*/\1/p' Dockerfile | head -n 1)
 # Management commands and checks run in development mode.
 export GPUPLATFORM_DEV := 1
-# Many processes load the same modules: let the first one keep the byte code.
+# Store byte code, because many processes load the same modules.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
@@ -23,14 +23,14 @@ help:  ## List the targets.
 ##@ Run
 
 .PHONY: setup run recover cluster demo-load
-setup:  ## Create .venv with everything for development (VENV, PYTHON).
+setup:  ## Create .venv with all packages for development (VENV, PYTHON).
 	@$(INSTALL) dev
 
 run:  ## Start the whole platform (PORT, GPUPLATFORM_DATA, DATABASE_URL, REDIS_URL, KUBE_MODE, DEMO=0).
 	@$(INSTALL) run
 	@GPUPLATFORM_RUN_BY=make exec $(PY) -m gpuplatform.dev.embedded
 
-recover:  ## Claim the resources in the cluster after the database was restored or replaced.
+recover:  ## Import the state of the cluster after the database was restored or replaced.
 	@$(INSTALL) run
 	@GPUPLATFORM_RUN_BY=make exec $(PY) -m gpuplatform.dev.embedded recover
 
@@ -38,14 +38,14 @@ cluster:  ## Run a real control plane with three simulated nodes until Ctrl-C (n
 	@$(INSTALL) run
 	@exec $(PY) $(KUBERNETES) --nodes 3
 
-demo-load:  ## Fill the database of a running development platform (N=100000; N=0 deletes the rows).
+demo-load:  ## Create demo rows in a running development platform (N=100000; N=0 deletes them).
 	@$(INSTALL) run
 	@$(PY) manage.py demo_load $(or $(N),100000)
 
 ##@ Test
 
 .PHONY: test test-pure test-long test-cluster test-image-python image-check fuzz model coverage golden
-test:  ## Run the tests except the long ones; they start their own servers (PYTEST_ARGS).
+test:  ## Run all tests except the long ones (PYTEST_ARGS). The tests start their own servers.
 	@$(INSTALL) test
 	@$(PY) -m pytest -n 3 --dist loadgroup -m "not long" $(PYTEST_ARGS)
 
@@ -53,7 +53,7 @@ test-pure:  ## Run the tests that need no server (PYTEST_ARGS).
 	@$(INSTALL) test
 	@$(PY) -m pytest tests/pure $(PYTEST_ARGS)
 
-test-long:  ## Run the long tests: killed platforms, browsers, a fault at every call (PYTEST_ARGS).
+test-long:  ## Run the long tests: killed processes, browsers, fault injection (PYTEST_ARGS).
 	@$(INSTALL) test
 	@GPUPLATFORM_TEST_PODS=5000 $(PY) -m pytest -n 3 --dist loadgroup -m long $(PYTEST_ARGS)
 
@@ -76,24 +76,24 @@ fuzz:  ## Send invalid and unusual requests to every route (ARGS="--max-examples
 	@$(INSTALL) dev
 	@$(PY) -m tests.fuzz.run $(ARGS)
 
-model:  ## Explore every order of events of the hand-over (ARGS="stop2 --without waitabs").
+model:  ## Explore all orders of events in the hand-over (ARGS="stop2 --without waitabs").
 	@$(INSTALL) test
 	@$(PY) -m tests.model.scenarios $(ARGS)
 
-coverage:  ## Measure branch coverage of `make test`: at least 95 %, and 100 % of every core/.
+coverage:  ## Measure the branch coverage of `make test`: at least 95 %, and 100 % in core/.
 	@$(INSTALL) test
 	@$(PY) -m pytest -n 3 --dist loadgroup -m "not long" --cov --cov-report= $(PYTEST_ARGS)
 	@$(PY) -m coverage report --skip-covered
 	@$(PY) -m coverage report --show-missing --skip-covered --include="*/core/*" --fail-under=100
 
-golden:  ## Rewrite the reviewed files in tests/golden.
+golden:  ## Regenerate the reviewed files in tests/golden.
 	@$(INSTALL) test
 	@$(PY) -m pytest --update-golden tests/pure tests/contract tests/admin/test_texts.py
 
 ##@ Check
 
 .PHONY: check lint format types contracts ci
-check: lint types contracts  ## Check everything that needs no test: format, lint, types, imports, generated files.
+check: lint types contracts  ## Check format, lint, types, imports and generated files, without tests.
 	@$(PY) manage.py check
 	@# makemigrations also reads the migration history of a database, which is not required here.
 	@$(PY) -W "ignore:Got an error checking" manage.py makemigrations --check --dry-run
@@ -106,15 +106,15 @@ check: lint types contracts  ## Check everything that needs no test: format, lin
 	@diff -u docs/openapi.yaml .data/openapi.yaml || { echo "The API changed. Run 'make swagger'." >&2; exit 1; }
 	@$(PY) -m pytest -q tests/contract/test_openapi.py
 
-lint: setup  ## Check format and lint; change nothing.
+lint: setup  ## Check format and lint without changes.
 	@$(PY) -m ruff format --check $(CODE)
 	@$(PY) -m ruff check $(CODE)
 
-format: setup  ## Format the code and fix what ruff can fix.
+format: setup  ## Format the code and apply the automatic fixes of ruff.
 	@$(PY) -m ruff format $(CODE)
 	@$(PY) -m ruff check --fix $(CODE)
 
-types: setup  ## Check the types (mypy, strict).
+types: setup  ## Check the types (mypy in strict mode).
 	@$(PY) -m mypy $(CODE)
 
 contracts: setup  ## Check the import contracts.
@@ -125,23 +125,23 @@ ci: check test  ## Run the checks and the tests.
 ##@ Generate
 
 .PHONY: manifests docs swagger pictures requirements
-manifests: setup  ## Write the CRDs, the RBAC and the dashboards to deploy/.
+manifests: setup  ## Generate CRDs, RBAC and dashboards in deploy/.
 	@$(PY) manage.py export_crds
 	@$(PY) manage.py export_rbac
 	@$(PY) manage.py export_dashboards
 
-docs: setup  ## Write docs/configuration.md and docs/reasons.md.
+docs: setup  ## Generate docs/configuration.md and docs/reasons.md.
 	@$(PY) manage.py export_settings
 	@$(PY) manage.py export_reasons
 
-swagger: setup  ## Write docs/openapi.yaml.
+swagger: setup  ## Generate docs/openapi.yaml.
 	@mkdir -p docs && $(PY) manage.py spectacular --validate --fail-on-warn --file docs/openapi.yaml
 
-pictures:  ## Create the pictures of the README (needs Chromium).
+pictures:  ## Create the images of the README (needs Chromium).
 	@$(INSTALL) test
 	@$(PY) -m tests.pictures
 
-requirements: setup  ## Compile the hashed lists of requirements; every list has the versions of dev.
+requirements: setup  ## Compile the lists of requirements with hashes and the versions of dev.
 	@for list in dev test run base prod; do \
 		constraint=$$([ $$list = dev ] || echo "-c dev.txt"); \
 		(cd requirements && $(abspath $(PY)) -m uv pip compile --quiet --universal --python-version 3.11 \
@@ -161,26 +161,26 @@ bench-units:  ## Measure the hand-over of GPU units and their idle cost (PARTS).
 	@$(PY) $(KUBERNETES) --build-only
 	@$(PY) -m tests.benchmarks.units $(PARTS)
 
-bench-serverless:  ## Measure how fast invocations reach a function, warm and from zero (PARTS).
+bench-serverless:  ## Measure the latency of invocations, warm and from zero workers (PARTS).
 	@$(INSTALL) test
 	@$(PY) -m tests.benchmarks.serverless $(PARTS)
 
-bench-api:  ## Measure lists of 100,000 operations, accepted requests per second and reconcile_all (ARGS).
+bench-api:  ## Measure lists of 100,000 operations, accepted requests/s and reconcile_all (ARGS).
 	@$(INSTALL) test
 	@$(PY) -m tests.benchmarks.api $(ARGS)
 
-bench-admin:  ## Measure queries and times of the admin pages of a running platform (ARGS).
+bench-admin:  ## Measure the queries and response times of admin pages (ARGS).
 	@$(INSTALL) test
 	@$(PY) -m tests.benchmarks.admin $(ARGS)
 
-bench-simulator:  ## Measure speed and memory of the embedded cluster with 1,000 simulated pods.
+bench-simulator:  ## Measure speed and memory of the simulated cluster with 1,000 pods.
 	@$(INSTALL) test
 	@$(PY) -m tests.benchmarks.simulator
 
 ##@ Chaos
 
 .PHONY: chaos-x1 chaos-x3 chaos-x8 chaos-x9 chaos-x10 chaos-u41
-chaos-x1:  ## Send 2,000 operationIDs of two tenants, each 8 times concurrently (ARGS).
+chaos-x1:  ## Send 2,000 requests of two tenants, each 8 times concurrently (ARGS).
 	@$(INSTALL) test
 	@$(PY) $(KUBERNETES) --build-only
 	@$(PY) -m tests.chaos.x1 $(ARGS)
@@ -203,6 +203,6 @@ chaos-x10:  ## Kill the process before and after every write of every operation 
 	@$(INSTALL) test
 	@$(PY) -m pytest tests/chaos/x10.py $(PYTEST_ARGS)
 
-chaos-u41:  ## Kill all processes together 20 times, with units and pools of every kind (ARGS).
+chaos-u41:  ## Kill all processes 20 times while units and pools change (ARGS).
 	@$(INSTALL) test
 	@$(PY) -m tests.chaos.u41 $(ARGS)

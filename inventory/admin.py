@@ -26,7 +26,7 @@ from gpuplatform.operations.admin_display import operation_steps
 from gpuplatform.planning.ownership import POOL_LABEL
 from gpuplatform.reconciliation.inspection import Subject
 from inventory.admin_actions import CREATE, POOL_ACTIONS
-from inventory.core.names import deployment_name
+from inventory.core.names import object_name
 from inventory.models import GpuSpec, StockPool
 from inventory.phases import POOL_REASONS, PoolPhase, PoolReason
 
@@ -84,7 +84,7 @@ class StockPoolAdmin(ResourceAdmin):
 
     @override
     def deployment_of(self, row: StockPool) -> str:
-        return deployment_name(row.name)
+        return object_name(row.name)
 
     @override
     def steps_of_object(self, row_id: int) -> Sequence[Step]:

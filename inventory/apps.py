@@ -5,14 +5,14 @@ from typing_extensions import override
 
 
 class InventoryConfig(AppConfig):
-    """Capacity that operators declare."""
+    """The app of stock pools and the catalogue of GPU specs."""
 
     name = "inventory"
     verbose_name = "Inventory"
 
     @override
     def ready(self) -> None:
-        """Register the kinds of operation of this app."""
+        """Register the operation kinds of this app."""
         from inventory.operations import register_operations
 
         register_operations()

@@ -1,4 +1,4 @@
-"""The mirror of `StockPool` resources, written by the controller and the reconcilers."""
+"""Copies `StockPool` resources into their rows. Used by the controller and the reconcilers."""
 
 from typing import Any, Final
 
@@ -11,7 +11,7 @@ from inventory.phases import PoolPhase
 
 
 def spec_columns(spec: Manifest) -> dict[str, Any]:
-    """Return the columns that repeat the spec."""
+    """Return the database columns that are derived from a spec."""
     return {
         "spec": spec,
         "spec_name": str(field(spec, "specName") or "")[:63],

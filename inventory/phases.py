@@ -1,4 +1,4 @@
-"""The phases of a stock pool and the reasons that explain them."""
+"""Phases of stock pools, and the reasons that explain the phases."""
 
 from types import MappingProxyType
 
@@ -10,7 +10,9 @@ from gpuplatform.workloads.causes import DELAY_CAUSES
 
 
 class PoolPhase(TextChoices):
-    """The phases of a stock pool; the row copies that of the resource, which the planner writes.
+    """The phases of a stock pool.
+
+    The planner writes the phase to the status of the resource; the mirror copies it to the row.
 
     ::
 
@@ -20,7 +22,8 @@ class PoolPhase(TextChoices):
                         └────────┘
         any ──> Terminating
 
-    The API writes the first one; Terminating comes with a deletion.
+    The API creates rows in phase `Pending`, and the acceptance of a deletion sets the phase
+    `Terminating`.
     """
 
     PENDING = "Pending", "Pending"
@@ -33,25 +36,25 @@ class PoolPhase(TextChoices):
 
 POOL_PHASES: MappingProxyType[PoolPhase, str] = MappingProxyType(
     {
-        PoolPhase.PENDING: "It was requested and is not yet observed in the cluster.",
-        PoolPhase.PROGRESSING: "Its pods are starting, or a change is in progress.",
+        PoolPhase.PENDING: "The stock pool was requested; the cluster has not reported it yet.",
+        PoolPhase.PROGRESSING: "The pods are starting, or a change is in progress.",
         PoolPhase.READY: "All desired pods are available.",
-        PoolPhase.EMPTY: "It is scaled to zero.",
-        PoolPhase.FAILED: "It cannot be brought to its spec; see the reason.",
-        PoolPhase.TERMINATING: "It is being deleted.",
+        PoolPhase.EMPTY: "The stock pool is scaled to zero.",
+        PoolPhase.FAILED: "The spec cannot be applied; see the reason.",
+        PoolPhase.TERMINATING: "The stock pool is being deleted.",
     }
 )
-"""What each of them means."""
+"""The description of each phase."""
 
 
 class PoolReason(ExplainedReason):
-    """Why the `Ready` condition of a pool has its status."""
+    """The reasons of the `Ready` condition of a stock pool."""
 
     DEPLOYMENT_READY = (
         "DeploymentReady",
         Explanation(
-            "All desired pods of the present generation are available.",
-            "Nothing to do.",
+            "All desired pods of the current generation are available.",
+            "No action is required.",
             title="Ready",
             is_well=True,
         ),
@@ -60,14 +63,17 @@ class PoolReason(ExplainedReason):
         "DeploymentProgressing",
         Explanation(
             "A change is in progress, or pods are starting.",
-            "Wait; the pods are starting.",
+            "Wait until the pods have started.",
             title="Starting",
             causes=DELAY_CAUSES,
         ),
     )
     SCALED_TO_ZERO = (
         "ScaledToZero",
-        Explanation("No pods are desired.", "Scale the pool up when its capacity is needed."),
+        Explanation(
+            "The desired number of pods is 0.",
+            "Increase the number of replicas when you need the capacity.",
+        ),
     )
     INVALID_SPEC = owner.INVALID_SPEC
     NAME_CONFLICT = owner.NAME_CONFLICT
@@ -76,19 +82,19 @@ class PoolReason(ExplainedReason):
     SERVICE_SYNC_FAILED = (
         "ServiceSyncFailed",
         Explanation(
-            "The cluster does not allow the platform to read or write the pool's Service.",
-            "Check the platform's permissions on Services.",
+            "The cluster rejected a read or a write of the stock pool's Service.",
+            "Check the platform's permissions for Services.",
         ),
     )
     DEPLOYMENT_SYNC_FAILED = (
         "DeploymentSyncFailed",
         Explanation(
-            "The cluster does not allow the platform to read or write the pool's Deployment.",
-            "Check the platform's permissions on Deployments.",
+            "The cluster rejected a read or a write of the stock pool's Deployment.",
+            "Check the platform's permissions for Deployments.",
         ),
     )
     FINALIZERS_REMAIN = owner.FINALIZERS_REMAIN
 
 
 POOL_REASONS = explanations(PoolReason)
-"""What each reason means, and what a person does."""
+"""The explanation and the next step of each reason."""

@@ -1,4 +1,4 @@
-"""Reconciling stock pools: what to read, and the wiring of the planner to the driver."""
+"""Reconciles stock pools: reads the observed state and connects the planner to the driver."""
 
 from collections.abc import Iterator
 
@@ -7,24 +7,24 @@ from django.db.models import QuerySet
 from gpuplatform import clock
 from gpuplatform.kube.client import Cluster
 from gpuplatform.kube.kinds import DEPLOYMENT, POD, SERVICE, STOCK_POOL, Manifest
-from gpuplatform.operations.selectors import is_leftover, operation_of
+from gpuplatform.operations.leftovers import delete_leftovers_of
 from gpuplatform.planning.ownership import POOL_LABEL
 from gpuplatform.planning.plan import Plan
 from gpuplatform.reconciliation.driver import Reconciler
 from gpuplatform.reconciliation.leases import RowLease
 from gpuplatform.reconciliation.owned import ListedObjects, LiveObjects, Owned, is_unsettled
 from gpuplatform.workloads.owner import Children, deletion_event
-from inventory.core.names import deployment_name, service_name
+from inventory.core.names import object_name
 from inventory.core.plan import plan_pool
 from inventory.mirror import POOL_MIRROR
 from inventory.models import StockPool
 
 
 def observe_pool(cluster: Cluster, pool: Manifest) -> Children:
-    """Read what `pool` owns. A read that is forbidden is `Unknown`.
+    """Read the objects that `pool` owns. A forbidden read gives `Unknown`.
 
     Raises:
-        ClusterUnavailable: nothing is known about the pool now; it stays as it is.
+        ClusterUnavailable: If the cluster cannot be reached; the run then changes nothing.
     """
     return _observed(LiveObjects(cluster, POOL_LABEL), pool)
 
@@ -32,8 +32,8 @@ def observe_pool(cluster: Cluster, pool: Manifest) -> Children:
 def _observed(owned: Owned, pool: Manifest) -> Children:
     namespace, name = pool["metadata"]["namespace"], pool["metadata"]["name"]
     return Children(
-        deployment=owned.one(DEPLOYMENT, namespace, deployment_name(name)),
-        service=owned.one(SERVICE, namespace, service_name(name)),
+        deployment=owned.one(DEPLOYMENT, namespace, object_name(name)),
+        service=owned.one(SERVICE, namespace, object_name(name)),
         pods=owned.all(POD, namespace, name),
         at=clock.now(),
     )
@@ -59,9 +59,9 @@ POOLS = Reconciler(
 
 
 def compare_all(cluster: Cluster) -> list[int]:
-    """Compare one list of everything with the mirror and the plan; mark what differs.
+    """List all stock pools and their objects, and mark the rows that need work.
 
-    Returns the ids of rows with something to do. Settled pools cost no write.
+    Returns the ids of these rows. Rows of settled stock pools are not written.
     """
     owned = ListedObjects(cluster, POOL_LABEL, (DEPLOYMENT, SERVICE, POD))
     listing = cluster.list(STOCK_POOL)
@@ -72,7 +72,7 @@ def compare_all(cluster: Cluster) -> list[int]:
 
 
 def unsettled_pools(cluster: Cluster) -> Iterator[tuple[Manifest, Plan]]:
-    """Yield the pools that differ from their plan, with the plan."""
+    """Yield each stock pool whose plan would change something, with the plan."""
     owned = ListedObjects(cluster, POOL_LABEL, (DEPLOYMENT, SERVICE, POD))
     yield from _unsettled(owned, cluster.list(STOCK_POOL).items)
 
@@ -85,22 +85,5 @@ def _unsettled(owned: Owned, pools: list[Manifest]) -> Iterator[tuple[Manifest, 
 
 
 def delete_leftovers(cluster: Cluster) -> int:
-    """Delete what late writes of ended operations left, by UID; return the number.
-
-    The resource is read first and its operation second, so that an operation that ends in between
-    is known as ended. A resource with a row is not a leftover.
-    """
-    pools = cluster.list(STOCK_POOL).items
-    uids = [pool["metadata"]["uid"] for pool in pools]
-    known = set(StockPool.objects.filter(uid__in=uids).values_list("uid", flat=True))
-    deleted = 0
-    for pool in pools:
-        metadata = pool["metadata"]
-        if metadata["uid"] not in known and is_leftover(pool, operation_of(pool)):
-            deleted += cluster.delete(
-                STOCK_POOL,
-                metadata["name"],
-                namespace=metadata["namespace"],
-                uid=metadata["uid"],
-            )
-    return deleted
+    """Delete the leftover stock pools; return their number."""
+    return delete_leftovers_of(cluster, STOCK_POOL, StockPool.objects)

@@ -1,6 +1,6 @@
-"""Rebuilds rows and operations of stock pools from the cluster.
+"""Rebuilds the rows and operations of stock pools from the cluster.
 
-Called by `manage.py recover` only, while no process of the platform runs.
+Called only by `manage.py recover`, while no process of the platform is running.
 """
 
 from collections.abc import Iterator, Mapping
@@ -18,10 +18,10 @@ from inventory.services.pools import PoolOperation
 
 
 def recover_pools(cluster: Cluster, *, dry_run: bool) -> Iterator[str]:
-    """Import every pool of the cluster; yield a line for each change and each inconsistency.
+    """Import all stock pools of the cluster; yield a line for each change and inconsistency.
 
     Raises:
-        ClusterError: the cluster could not be read; nothing was changed.
+        ClusterError: If the cluster cannot be read; nothing is changed then.
     """
     listing = cluster.list(STOCK_POOL)
     rows = StockPool.objects.exclude(uid="")
@@ -29,7 +29,7 @@ def recover_pools(cluster: Cluster, *, dry_run: bool) -> Iterator[str]:
     seen = {pool["metadata"]["uid"] for pool in listing.items}
     with transaction.atomic():
         if not dry_run:
-            # The cluster may be another one, whose versions do not compare with those of the rows.
+            # Resource versions of different clusters cannot be compared.
             StockPool.objects.filter(deleted_at__isnull=True).update(resource_version=0)
         for pool in listing.items:
             yield from _recover_pool(pool, known, dry_run=dry_run)
@@ -41,7 +41,10 @@ def recover_pools(cluster: Cluster, *, dry_run: bool) -> Iterator[str]:
 
 
 def _recover_pool(pool: Manifest, known: Mapping[str, bool], *, dry_run: bool) -> Iterator[str]:
-    """Recover one pool; `known` has the UIDs with a row, and whether the row is open."""
+    """Recover one stock pool.
+
+    `known` contains the UIDs that have a row, with `True` if the row is open.
+    """
     metadata = pool["metadata"]
     name = f"{metadata['namespace']}/{metadata['name']}"
     if not has_marks(pool):

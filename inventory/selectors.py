@@ -1,11 +1,11 @@
-"""Queries of stock pools and the catalogue."""
+"""Queries of stock pools and of the catalogue."""
 
 from typing import NamedTuple
 
-from django.db.models import Case, Q, QuerySet, Sum, When
-from django.db.models.functions import Now
+from django.db.models import Case, QuerySet, Sum, When
 
 from gpuplatform.errors import NotFound
+from gpuplatform.reconciliation.leases import due_ids
 from inventory.models import GpuSpec, StockPool
 from inventory.phases import PoolPhase
 
@@ -14,7 +14,7 @@ MOST_OFFERED = 1_000
 
 
 class PodsHeld(NamedTuple):
-    """The number of pods of pools, of one GPU spec and size."""
+    """A number of pods of stock pools that have the same GPU spec and number of GPUs."""
 
     spec_name: str
     gpu: int
@@ -22,21 +22,21 @@ class PodsHeld(NamedTuple):
 
 
 def pools_live() -> QuerySet[StockPool]:
-    """Return pools that exist or are being created, newest first."""
-    return (
-        StockPool.objects.filter(deleted_at__isnull=True)
-        .select_related("operation", "tenant")
-        .order_by("-id")
-    )
+    """Return the stock pools that exist or are being created, newest first."""
+    live = StockPool.objects.filter(deleted_at__isnull=True)
+    return live.select_related("operation", "tenant").order_by("-id")
 
 
-def pool_get(namespace: str, name: str) -> StockPool:
-    """Return one pool.
+def pool_get(namespace: str, name: str, *, for_update: bool = False) -> StockPool:
+    """Return a stock pool that exists or is being created.
+
+    `for_update` locks the row, so that operations on a stock pool are accepted one by one.
 
     Raises:
-        NotFound: no pool has that name.
+        NotFound: If no stock pool has this name.
     """
-    pool = pools_live().filter(namespace=namespace, name=name).first()
+    rows = pools_live().filter(namespace=namespace, name=name)
+    pool = (rows.select_for_update(of=("self",)) if for_update else rows).first()
     if pool is None:
         msg = f"Stock pool '{name}' not found in namespace '{namespace}'."
         raise NotFound(msg)
@@ -44,21 +44,19 @@ def pool_get(namespace: str, name: str) -> StockPool:
 
 
 def pool_count() -> int:
-    """Return the number of pools."""
+    """Return the number of stock pools that exist or are being created."""
     return StockPool.objects.filter(deleted_at__isnull=True).count()
 
 
 def pools_due(limit: int) -> list[int]:
-    """Return the ids of due pools that no worker has claimed, longest due first."""
-    free = Q(lease_expires_at__isnull=True) | Q(lease_expires_at__lt=Now())
-    due = StockPool.objects.filter(free, due_at__lte=Now(), deleted_at__isnull=True)
-    return list(due.exclude(uid="").order_by("due_at").values_list("id", flat=True)[:limit])
+    """Return the ids of at most `limit` due stock pools that no worker has claimed."""
+    return due_ids(StockPool.objects.filter(deleted_at__isnull=True).exclude(uid=""), limit)
 
 
 def pods_held() -> list[PodsHeld]:
-    """Return the number of pods that hold GPUs for pools, by spec and GPUs of a pod.
+    """Return the number of pods that hold GPUs for stock pools, by GPU spec and number of GPUs.
 
-    All desired pods of a pool count; of a failed pool only the available ones.
+    Of a failed stock pool, only the available pods count; of any other, all desired pods.
     """
     held = Case(
         When(phase=PoolPhase.FAILED, then="available_replicas"), default="desired_replicas"
@@ -73,33 +71,32 @@ def pods_held() -> list[PodsHeld]:
 
 
 def _whole(value: object) -> int:
-    """Return a positive integer of a spec written with kubectl; 0 for any other value."""
+    """Return a value of an unvalidated spec if it is a positive integer, otherwise 0."""
     return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
 
 
 def specs_all() -> QuerySet[GpuSpec]:
-    """Return the catalogue, by name."""
+    """Return all GPU specs of the catalogue, sorted by name."""
     return GpuSpec.objects.order_by("name")
 
 
 def spec_names() -> list[str]:
-    """Return the names of the enabled GPU specs, as many as a form offers."""
+    """Return the names of the enabled GPU specs, at most `MOST_OFFERED`, sorted."""
     enabled = specs_all().filter(is_enabled=True)
     return list(enabled.values_list("name", flat=True)[:MOST_OFFERED])
 
 
-def spec_get(name: str) -> GpuSpec:
-    """Return one entry of the catalogue.
+def spec_get(name: str, *, for_update: bool = False) -> GpuSpec:
+    """Return a GPU spec of the catalogue.
+
+    `for_update` locks the row, so that changes of a GPU spec are accepted one by one.
 
     Raises:
-        NotFound: no entry has that name.
+        NotFound: If the catalogue has no GPU spec with this name.
     """
-    found = GpuSpec.objects.filter(name=name).first()
+    rows = GpuSpec.objects.filter(name=name)
+    found = (rows.select_for_update() if for_update else rows).first()
     if found is None:
-        raise spec_missing(name)
+        msg = f"GPU spec '{name}' is not in the catalogue."
+        raise NotFound(msg)
     return found
-
-
-def spec_missing(name: str) -> NotFound:
-    """Return the error for a spec that is not in the catalogue."""
-    return NotFound(f"GPU spec '{name}' is not in the catalogue.")

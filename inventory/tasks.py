@@ -1,4 +1,4 @@
-"""Celery tasks of stock pools. Each is a hint: it can be lost, repeated and run concurrently."""
+"""Celery tasks of stock pools. A task can be lost, repeated, and run concurrently."""
 
 from celery import shared_task
 
@@ -16,7 +16,7 @@ COMPARE_SECONDS = 50.0
 
 @shared_task(name=InventoryTask.RECONCILE_POOL)
 def reconcile_pool(row_id: int) -> None:
-    """Reconcile one pool; enqueue it again if it has to wait."""
+    """Reconcile one stock pool; enqueue it again if it has to wait."""
     report_activity(Part.RECONCILE)
     wait = driver.run(POOLS, row_id)
     enqueue_retry(InventoryTask.RECONCILE_POOL, row_id, wait, queue=Queue.RECONCILE)
@@ -24,7 +24,7 @@ def reconcile_pool(row_id: int) -> None:
 
 @shared_task(name=InventoryTask.SWEEP_POOLS)
 def sweep_pools() -> None:
-    """Enqueue every due pool, so that none is lost."""
+    """Enqueue the due stock pools, in case their messages were lost."""
     if gate.probe():
         due = pools_due(MAX_QUEUED)
         enqueue_missed(InventoryTask.RECONCILE_POOL, due, queue=Queue.RECONCILE)
@@ -32,7 +32,7 @@ def sweep_pools() -> None:
 
 @shared_task(name=InventoryTask.RECONCILE_ALL)
 def reconcile_all() -> None:
-    """Compare the cluster with the mirror, to find changes that the watch missed."""
+    """Compare the cluster with the mirror to find changes that the watch missed."""
     if gate.probe() and epoch.matches():
         with deadline(COMPARE_SECONDS):
             due = compare_all(get_cluster())
@@ -41,7 +41,7 @@ def reconcile_all() -> None:
 
 @shared_task(name=InventoryTask.DELETE_LEFTOVERS)
 def remove_leftovers() -> None:
-    """Delete the leftovers of ended operations."""
+    """Delete the stock pools that late writes of ended operations created."""
     if gate.probe() and epoch.matches():
         with deadline(COMPARE_SECONDS):
             delete_leftovers(get_cluster())
@@ -49,5 +49,5 @@ def remove_leftovers() -> None:
 
 @shared_task(name=InventoryTask.PRUNE_POOLS)
 def prune_pools() -> None:
-    """Delete rows of pools past their retention."""
+    """Delete the rows of stock pools past their retention."""
     pools_prune()

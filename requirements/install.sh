@@ -1,9 +1,9 @@
 #!/bin/sh
-# Create a virtual environment and install one hashed list of requirements into it.
+# Create a virtual environment and install a list of requirements with hashes into it.
 #   sh requirements/install.sh run|test|dev
 # Environment: VENV, the directory of the virtual environment (default .venv);
 # PYTHON, the interpreter that creates it (default: the first Python 3.11 or later on PATH).
-# Idempotent: nothing is installed while the list is unchanged.
+# Idempotent. Packages are installed only if the list has changed.
 set -eu
 
 list=$1
@@ -54,7 +54,7 @@ install() {
     fi || fail "The installation of requirements/$list.txt failed; see the error above."
 }
 
-# Each list contains the ones before it, in the same versions (see `make requirements`).
+# Each list contains the previous lists with the same versions (see `make requirements`).
 is_installed() {
     for larger in run test dev; do
         [ "$larger" = "$list" ] && reached=yes
@@ -64,7 +64,7 @@ is_installed() {
     return 1
 }
 
-# An environment that was moved, or whose interpreter was removed, is created again.
+# Create the environment again if it was moved or its interpreter was removed.
 if ! "$venv/bin/python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; then
     create_venv
 fi

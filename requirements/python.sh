@@ -1,5 +1,5 @@
 #!/bin/sh
-# Print the path of an interpreter of one Python version: on PATH, or installed by pyenv or uv.
+# Print the path of an interpreter of a Python version on PATH or from pyenv or uv.
 #   sh requirements/python.sh 3.13
 set -eu
 
@@ -23,5 +23,5 @@ if command -v uv >/dev/null 2>&1; then
     found=$(uv python find --no-project --no-python-downloads "$version" 2>/dev/null) &&
         print_if_it_runs "$found"
 fi
-echo "Python $version was not found on PATH, nor among the versions of pyenv or uv." >&2
+echo "Python $version was not found on PATH or in the versions of pyenv and uv. Install it." >&2
 exit 1

@@ -1,4 +1,4 @@
-"""Serves a Python callable as a function: `serve(handler)`. Needs only typing-extensions.
+"""Serves a Python callable as a function: `serve(handler)`. Requires only typing-extensions.
 
     from serverless.framework import Request, serve
 
@@ -7,13 +7,13 @@
 
     serve(handler)
 
-It listens on the unix socket that the worker's environment names, or with `port=` on loopback.
-Each invocation is handled in a separate thread; the worker never sends more at the same time than
-the function's `concurrency`. An invocation may be delivered twice; `invocation_id` and `attempt`
-identify the delivery.
+The server listens on the Unix socket that the environment of the worker specifies. It handles each
+invocation in a separate thread. A worker runs at most `concurrency` invocations at the same time.
+An invocation can be delivered more than once; `invocation_id` and `attempt` identify the delivery.
 
-A function in another language does the same with any HTTP server: 200 on the health path, and an
-answer to each POST on the invoke path. Its socket must be writable for all users of the pod.
+A function in another language can use any HTTP server that responds with 200 on the health path
+and responds to each POST on the invoke path. All users of the pod must be able to write to its
+socket.
 """
 
 import contextlib
@@ -52,22 +52,22 @@ class Request:
     """The headers that the caller passed, with names in lower case."""
     invocation_id: str
     attempt: int
-    """Ordinal number of the delivery, from 1."""
+    """Ordinal number of the delivery, starting at 1."""
     timeout_seconds: int
-    """A later answer is lost."""
+    """Time in seconds after which the response is discarded."""
 
     def json(self) -> Any:
         """Return the body, decoded as JSON.
 
         Raises:
-            ValueError: it is not valid JSON.
+            ValueError: if the body is not valid JSON.
         """
         return json.loads(self.body)
 
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """An answer; handlers may also return bytes, text, or an object that is encoded as JSON."""
+    """A response. Handlers can also return bytes, text, or an object that is encoded as JSON."""
 
     body: bytes = b""
     status: int = 200
@@ -78,26 +78,16 @@ class Response:
 Handler: TypeAlias = Callable[[Request], Any]
 
 
-def serve(handler: Handler, *, port: int | None = None) -> None:
-    """Answer invocations with the result of `handler` until SIGTERM; calls in progress finish.
+def serve(handler: Handler) -> None:
+    """Respond to invocations with the result of `handler` until SIGTERM, then finish open calls.
 
-    If the handler raises, the answer has status 500 and the invocation is retried. Call it from
-    the main thread.
+    If the handler raises an exception, the response has the status 500 and the invocation is
+    retried. Call this function from the main thread.
     """
-    environment = os.environ
-    paths = _Paths(
-        environment.get("SERVERLESS_INVOKE_PATH", "/invoke"),
-        environment.get("SERVERLESS_HEALTH_PATH", "/healthz"),
-    )
-    server: _TcpServer | _UnixServer
-    if port is not None:
-        server = _TcpServer(port, handler, paths)
-    else:
-        path = Path(environment.get("SERVERLESS_SOCKET_PATH", DEFAULT_SOCKET_PATH))
-        server = _UnixServer(path, handler, paths)
+    server = _Server(Path(os.environ.get("SERVERLESS_SOCKET_PATH", DEFAULT_SOCKET_PATH)), handler)
 
     def stop(_number: int, _frame: FrameType | None) -> None:
-        # `shutdown` waits for the loop, which runs in this thread.
+        # `shutdown` waits for the serving loop, which runs in this thread.
         threading.Thread(target=server.shutdown, daemon=True).start()
 
     signal.signal(signal.SIGTERM, stop)
@@ -105,25 +95,23 @@ def serve(handler: Handler, *, port: int | None = None) -> None:
         server.serve_forever(poll_interval=0.2)
 
 
-@dataclass(frozen=True, slots=True)
-class _Paths:
-    invoke: str
-    health: str
+class _Server(socketserver.ThreadingUnixStreamServer):
+    """A server that waits for its threads when it is closed."""
 
-
-class _Server(socketserver.ThreadingMixIn, socketserver.TCPServer):
-    """Waits for its threads when it is closed."""
-
-    allow_reuse_address = True
     request_queue_size = 128
-    daemon_threads = False
 
-    handler: Handler
-    paths: _Paths
+    def __init__(self, path: Path, handler: Handler) -> None:
+        self.handler = handler
+        self.invoke_path = os.environ.get("SERVERLESS_INVOKE_PATH", "/invoke")
+        self.health_path = os.environ.get("SERVERLESS_HEALTH_PATH", "/healthz")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.unlink(missing_ok=True)  # An earlier container of the pod may have created it.
+        super().__init__(str(path), _Call)
+        path.chmod(0o666)  # The containers of the pod run as different users.
 
     @override
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Answer with status 500 when a handler raised: nothing has been sent then."""
+        """Respond with the status 500 if the handler raised, before any response was sent."""
         error = sys.exc_info()[1]
         logger.error("the handler failed", exc_info=error)
         body = json.dumps({"error": f"{type(error).__name__}: {error}"[:500]}).encode() + b"\n"
@@ -132,27 +120,9 @@ class _Server(socketserver.ThreadingMixIn, socketserver.TCPServer):
         with contextlib.suppress(OSError):
             request.sendall(head.encode() + body)
 
-
-class _TcpServer(_Server):
-    def __init__(self, port: int, handler: Handler, paths: _Paths) -> None:
-        self.handler, self.paths = handler, paths
-        super().__init__(("127.0.0.1", port), _Call)
-
-
-class _UnixServer(_Server):
-    address_family = socket.AF_UNIX
-    allow_reuse_address = False
-
-    def __init__(self, path: Path, handler: Handler, paths: _Paths) -> None:
-        self.handler, self.paths = handler, paths
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.unlink(missing_ok=True)  # Of an earlier container of the pod.
-        super().__init__(str(path), _Call)  # type: ignore[arg-type]  # typeshed knows TCP only
-        path.chmod(0o666)  # The containers of the pod run as different users.
-
     @override
     def get_request(self) -> tuple[socket.socket, Any]:
-        """Return a placeholder as the peer's address, which a unix socket does not have."""
+        """Return the connection, and a placeholder for the address that a Unix socket lacks."""
         connection, _ = self.socket.accept()
         return connection, ("worker", 0)
 
@@ -164,29 +134,29 @@ class _Call(BaseHTTPRequestHandler):
     server: _Server
 
     def do_GET(self) -> None:
-        if self.path == self.server.paths.health:
+        if self.path == self.server.health_path:
             self._send(Response(b'{"ok": true}\n', 200, JSON))
         else:
-            self._refuse(HTTPStatus.NOT_FOUND)
+            self._reject(HTTPStatus.NOT_FOUND)
 
     def do_POST(self) -> None:
-        if self.path != self.server.paths.invoke:
-            self._refuse(HTTPStatus.NOT_FOUND)
+        if self.path != self.server.invoke_path:
+            self._reject(HTTPStatus.NOT_FOUND)
             return
         length = self.headers.get("Content-Length", "")
         if not (length.isascii() and length.isdigit()):
-            self._refuse(HTTPStatus.LENGTH_REQUIRED)
+            self._reject(HTTPStatus.LENGTH_REQUIRED)
         elif int(length) > MAX_BODY_BYTES:
-            self._refuse(HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
+            self._reject(HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
         else:
             self._send(_response(self.server.handler(self._request(int(length)))))
 
     def do_PUT(self) -> None:
-        self._refuse(HTTPStatus.METHOD_NOT_ALLOWED)
+        self._reject(HTTPStatus.METHOD_NOT_ALLOWED)
 
     @override
     def log_message(self, format: str, *args: Any) -> None:
-        """Log nothing for each request; handlers log what they need."""
+        """Do not log requests. Handlers write their own logs."""
 
     def _request(self, length: int) -> Request:
         headers = {name.lower(): text for name, text in self.headers.items()}
@@ -199,7 +169,7 @@ class _Call(BaseHTTPRequestHandler):
             headers=headers,
         )
 
-    def _refuse(self, status: HTTPStatus) -> None:
+    def _reject(self, status: HTTPStatus) -> None:
         self.close_connection = True
         body = json.dumps({"error": status.phrase}).encode() + b"\n"
         self._send(Response(body, status, JSON))

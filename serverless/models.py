@@ -1,5 +1,6 @@
-"""Rows of functions and invocations; open invocations that are not published are the outbox."""
+"""Rows of functions and invocations. Open invocations that are not published form the outbox."""
 
+from datetime import datetime
 from typing import ClassVar
 
 from django.db import models
@@ -15,73 +16,78 @@ from serverless.phases import BLOCKING_REASONS, FunctionPhase, InvocationMode, I
 OPEN_STATES = (InvocationState.QUEUED, InvocationState.RUNNING)
 
 OPEN = Q(state__in=OPEN_STATES)
-"""Open: accepted and not ended."""
+"""Condition for open invocations, which are accepted and have not ended."""
 
 OUTBOX = OPEN & Q(published_at__isnull=True)
-"""Open and not in the queue: the relay publishes them."""
+"""Condition for open invocations that are not in the queue. The relay publishes them."""
+
+
+def _optional_time(help_text: str) -> "models.DateTimeField[datetime | None, datetime | None]":
+    """Return the field of a time that is null until an event occurs."""
+    return models.DateTimeField(null=True, blank=True, help_text=help_text)
 
 
 class Function(models.Model):
-    """A function: an image that answers requests on workers, which are GPU units.
+    """A function: an image that responds to requests on workers, which are GPU units.
 
-    Its spec is stored here and not in the cluster.
+    The spec is stored in this row and not in the cluster.
     """
 
     tenant = models.ForeignKey(
-        Tenant, on_delete=models.PROTECT, help_text="The tenant that owns it."
+        Tenant, on_delete=models.PROTECT, help_text="Tenant that owns the function."
     )
     operation = models.ForeignKey(
         Operation,
         on_delete=models.PROTECT,
         related_name="functions",
-        help_text="The operation that created it.",
+        help_text="Operation that created the function.",
     )
-    request_id = models.CharField(max_length=48, help_text="The name that the caller chose.")
-    spec = models.JSONField(default=dict, help_text="The declared spec, normalised.")
-    spec_name = models.CharField(max_length=63, help_text="GPU spec of its workers.")
-    generation = models.PositiveBigIntegerField(default=1, help_text="Incremented by each update.")
+    request_id = models.CharField(max_length=48, help_text="Name of the function.")
+    spec = models.JSONField(default=dict, help_text="Spec without default values.")
+    spec_name = models.CharField(max_length=63, help_text="GPU spec of the workers.")
+    generation = models.PositiveBigIntegerField(
+        default=1, help_text="Number of the spec, incremented by each update."
+    )
     phase = models.CharField(
         max_length=16,
         choices=FunctionPhase.choices,
         default=FunctionPhase.PENDING,
-        help_text="Summary of its state.",
+        help_text="Summary of the function's state.",
     )
     reason = models.CharField(max_length=64, blank=True, help_text="Code that explains the phase.")
-    message = models.TextField(blank=True, help_text="Explanation for people.")
+    message = models.TextField(blank=True, help_text="Human-readable explanation of the phase.")
     cause = models.CharField(
         max_length=64,
         blank=True,
         default="",
         db_default="",
-        help_text="What keeps its workers from starting.",
+        help_text="Code of the problem that keeps workers from starting.",
     )
     phase_since = models.DateTimeField(
-        db_default=Now(), help_text="When phase or reason last changed."
+        db_default=Now(), help_text="Time at which the phase or the reason last changed."
     )
     backlog = models.PositiveIntegerField(default=0, help_text="Number of open invocations.")
-    workers_ready = models.PositiveIntegerField(default=0, help_text="Ready workers.")
-    workers_starting = models.PositiveIntegerField(default=0, help_text="Starting workers.")
-    workers_draining = models.PositiveIntegerField(default=0, help_text="Draining workers.")
-    observed_at = models.DateTimeField(
-        null=True, blank=True, help_text="When it was last observed."
+    workers_ready = models.PositiveIntegerField(default=0, help_text="Number of ready workers.")
+    workers_starting = models.PositiveIntegerField(
+        default=0, help_text="Number of starting workers."
     )
-    last_active_at = models.DateTimeField(
-        null=True, blank=True, help_text="When it last had an open invocation."
+    workers_draining = models.PositiveIntegerField(
+        default=0, help_text="Number of draining workers."
     )
+    observed_at = _optional_time("Time at which the queue and workers were last observed.")
+    last_active_at = _optional_time("Time at which an invocation was last open.")
     start_failures = models.PositiveIntegerField(
-        default=0, help_text="Consecutive failed starts of workers."
+        default=0, help_text="Number of consecutive failed starts of workers."
     )
-    starts_after = models.DateTimeField(
-        null=True, blank=True, help_text="End of the backoff after failed starts."
-    )
+    starts_after = _optional_time("Time at which the backoff after failed starts ends.")
     created_at = models.DateTimeField(
-        db_default=Now(), help_text="When its creation was accepted."
+        db_default=Now(), help_text="Time at which the creation was accepted."
     )
-    updated_at = models.DateTimeField(db_default=Now(), help_text="When its spec last changed.")
-    deletion_requested_at = models.DateTimeField(
-        null=True, blank=True, help_text="When its deletion was accepted."
+    updated_at = models.DateTimeField(
+        db_default=Now(), help_text="Time at which the spec last changed."
     )
-    deleted_at = models.DateTimeField(null=True, blank=True, help_text="When it was deleted.")
+    deletion_requested_at = _optional_time("Time at which the deletion was accepted.")
+    deleted_at = _optional_time("Time at which the function was deleted.")
 
     class Meta:
         ordering: ClassVar[list[str]] = ["-id"]
@@ -111,99 +117,103 @@ class Function(models.Model):
 
     @property
     def parsed_spec(self) -> FunctionSpec:
-        """The declared spec.
+        """The spec.
 
         Raises:
-            InvalidSpec: it breaks a rule of this release.
+            InvalidSpec: if the spec violates a rule of this release.
         """
         return FunctionSpec.parse(self.spec)
 
     @property
     def is_blocked(self) -> bool:
-        """Whether it cannot serve invocations, for its reason."""
+        """Whether the function cannot serve invocations for the reason in `reason`."""
         return self.phase == FunctionPhase.FAILED or self.reason in BLOCKING_REASONS
 
 
 class Invocation(models.Model):
     """One request to a function, from its acceptance to its result.
 
-    `(tenant, invocation_id)` is its idempotency key. `INVOCATION_TRANSITIONS` guards its state.
+    The idempotency key is `(tenant, invocation_id)`. `INVOCATION_TRANSITIONS` restricts changes of
+    the state.
     """
 
     tenant = models.ForeignKey(
-        Tenant, on_delete=models.PROTECT, help_text="The tenant that owns it."
+        Tenant, on_delete=models.PROTECT, help_text="Tenant that owns the invocation."
     )
     function = models.ForeignKey(
-        Function, on_delete=models.PROTECT, related_name="invocations", help_text="The function."
+        Function,
+        on_delete=models.PROTECT,
+        related_name="invocations",
+        help_text="Function that is invoked.",
     )
-    invocation_id = models.CharField(max_length=128, help_text="The idempotency key.")
+    invocation_id = models.CharField(
+        max_length=128, help_text="Idempotency key, unique within the tenant."
+    )
     request_hash = models.CharField(max_length=64, help_text="Hash of the request.")
     mode = models.CharField(
-        max_length=5, choices=InvocationMode.choices, help_text="Whether the caller waits."
+        max_length=5,
+        choices=InvocationMode.choices,
+        help_text="Whether the caller waits for the result.",
     )
     state = models.CharField(
         max_length=16,
         choices=InvocationState.choices,
         default=InvocationState.QUEUED,
-        help_text="The state of the invocation.",
+        help_text="State of the invocation.",
     )
     failure_class = models.CharField(
         max_length=32, blank=True, help_text="Code that explains a failure."
     )
-    error = models.TextField(blank=True, help_text="Explanation for people.")
+    error = models.TextField(blank=True, help_text="Human-readable explanation of a failure.")
     content_type = models.CharField(max_length=127, help_text="Media type of the payload.")
     headers = models.JSONField(
         default=dict, blank=True, help_text="Headers passed to the function."
     )
-    payload = models.BinaryField(help_text="The body passed to the function.")
-    timeout_seconds = models.PositiveIntegerField(help_text="Timeout of the function in seconds.")
+    payload = models.BinaryField(help_text="Body passed to the function.")
+    timeout_seconds = models.PositiveIntegerField(
+        help_text="Maximum time in seconds for one attempt."
+    )
     publications = models.PositiveSmallIntegerField(
         default=0, help_text="Number of publications to the queue."
     )
-    published_at = models.DateTimeField(
-        null=True, blank=True, help_text="When it was published to the queue."
-    )
+    published_at = _optional_time("Time at which the invocation was published to the queue.")
     stream_sequence = models.PositiveBigIntegerField(
-        null=True, blank=True, help_text="Sequence in the stream."
+        null=True, blank=True, help_text="Sequence of the message in the stream."
     )
-    relay_after = models.DateTimeField(
-        null=True, blank=True, help_text="End of a relay's claim, or of a delay."
-    )
+    relay_after = _optional_time("Time before which no relay claims the invocation.")
     attempts = models.PositiveSmallIntegerField(
-        default=0, help_text="Number of started deliveries."
+        default=0, help_text="Number of deliveries that a worker started."
     )
-    attempted_at = models.DateTimeField(
-        null=True, blank=True, help_text="When it was last started."
-    )
+    attempted_at = _optional_time("Time at which a worker last started the invocation.")
     worker = models.CharField(
         max_length=63, blank=True, help_text="Worker of the latest delivery."
     )
-    accepted_at = models.DateTimeField(db_default=Now(), help_text="When it was accepted.")
-    started_at = models.DateTimeField(
-        null=True, blank=True, help_text="When it was first started."
+    accepted_at = models.DateTimeField(
+        db_default=Now(), help_text="Time at which the invocation was accepted."
     )
-    completed_at = models.DateTimeField(null=True, blank=True, help_text="When it ended.")
-    stored_at = models.DateTimeField(
-        null=True, blank=True, help_text="When the result was stored."
-    )
+    started_at = _optional_time("Time at which a worker first started the invocation.")
+    completed_at = _optional_time("Time at which the invocation ended.")
+    stored_at = _optional_time("Time at which the result was stored.")
     result_attempt = models.PositiveSmallIntegerField(
-        default=0, help_text="The attempt that the result is of; 0: none."
+        default=0, help_text="Number of the attempt that produced the result, or 0."
     )
     status_code = models.PositiveSmallIntegerField(
-        null=True, blank=True, help_text="HTTP status of the answer."
+        null=True, blank=True, help_text="HTTP status of the response."
     )
     result_content_type = models.CharField(
-        max_length=127, blank=True, help_text="Media type of the answer."
+        max_length=127, blank=True, help_text="Media type of the response."
     )
-    result_headers = models.JSONField(default=dict, blank=True, help_text="Headers of the answer.")
+    result_headers = models.JSONField(
+        default=dict, blank=True, help_text="Headers of the response."
+    )
     result_body = models.BinaryField(
-        null=True, blank=True, help_text="Body of the answer, perhaps cut off."
+        null=True, blank=True, help_text="Stored part of the response body."
     )
     result_bytes = models.PositiveBigIntegerField(
-        default=0, help_text="Size of the whole answer in bytes."
+        default=0, help_text="Size of the complete response body in bytes."
     )
     is_truncated = models.BooleanField(
-        default=False, help_text="Whether the stored body is cut off."
+        default=False, help_text="Whether only the first part of the response body is stored."
     )
 
     class Meta:
@@ -233,5 +243,5 @@ class Invocation(models.Model):
 
     @property
     def is_blocked(self) -> bool:
-        """Whether it is queued because its function cannot serve it."""
+        """Whether the invocation is queued because its function cannot serve invocations."""
         return self.state == InvocationState.QUEUED and self.function.is_blocked

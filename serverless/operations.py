@@ -1,7 +1,7 @@
-"""How operations on functions and invocations are executed, settled and retried.
+"""Executes, settles and retries operations on functions and invocations.
 
-Called by `operations.driver`. Every step can be repeated. A function itself is a row; these
-operations create its consumer in the queue, and the Secret with its workers' credentials.
+Called by `operations.driver`. Every step can be repeated. A function is a row; its operations
+manage its consumer in the queue, and the Secret with the credentials of its workers.
 """
 
 import base64
@@ -53,30 +53,27 @@ DELETE_BATCH: Final = 200
 
 def register_operations() -> None:
     """Register the kinds of operation of this app."""
-    kinds, may = ServerlessOperation, Cancellable
-    # Accepting an update or a deletion has changed the function already.
-    register(OperationKind(kinds.CREATE, _create, _settle_create, may.UNSTARTED, _retry_create))
+    kinds, unstarted = ServerlessOperation, Cancellable.UNSTARTED
+    register(OperationKind(kinds.CREATE, _create, _settle_create, unstarted, _retry_create))
     for kind, retry in ((kinds.UPDATE, _retry_update), (kinds.SCALE, _retry_scale)):
-        register(
-            OperationKind(kind, _update, _settle_nothing, may.NEVER, retry, needs_cluster=False)
-        )
-    register(OperationKind(kinds.DELETE, _delete, _settle_delete, may.NEVER, _retry_delete))
-    register(OperationKind(kinds.CANCEL, _cancel, _settle_nothing, needs_cluster=False))
-    register(OperationKind(kinds.REPLAY, _replay, _settle_nothing, needs_cluster=False))
+        register(OperationKind(kind, _update, retry=retry, needs_cluster=False))
+    register(OperationKind(kinds.DELETE, _delete, _settle_delete, retry=_retry_delete))
+    register(OperationKind(kinds.CANCEL, _cancel, needs_cluster=False))
+    register(OperationKind(kinds.REPLAY, needs_cluster=False))
 
 
 def ensure_consumer(queue: Queue, function: Function) -> None:
-    """Create the consumer of a function, or update it to its spec.
+    """Create the consumer of a function, or update the consumer to the spec.
 
     Raises:
-        QueueError: the queue is unavailable, or refused.
+        QueueError: if the queue is unavailable or rejects the request.
     """
     spec = function.parsed_spec
     queue.ensure_consumer(
         function.tenant.name,
         function.pk,
         max_deliver=spec.max_deliver,
-        max_in_work=spec.max_in_work,
+        max_in_progress=spec.max_in_progress,
     )
 
 
@@ -86,7 +83,7 @@ def ensure_consumer(queue: Queue, function: Function) -> None:
 def _with_queue(
     call: Callable[[Queue, Cluster, Operation], Outcome],
 ) -> Callable[[Cluster, Operation], Outcome]:
-    """Return an `execute` that passes the queue, and waits while it is unavailable."""
+    """Return an `execute` function that passes the queue, and waits while it is unavailable."""
 
     def execute(cluster: Cluster, operation: Operation) -> Outcome:
         try:
@@ -114,9 +111,9 @@ def _update(queue: Queue, _: Cluster, operation: Operation) -> Outcome:
 
 @_with_queue
 def _delete(queue: Queue, cluster: Cluster, operation: Operation) -> Outcome:
-    """Delete the function once the activator has stopped its workers.
+    """Delete the function after the activator has stopped its workers.
 
-    Messages of cancelled invocations are deleted first, or workers would start them before that.
+    Until then, messages of cancelled invocations are deleted so that no worker starts them.
     """
     function = _function(operation)
     if workers_of(function).exists():
@@ -143,7 +140,10 @@ def _delete_cancelled(queue: Queue, function: Function) -> None:
 
 @_with_queue
 def _cancel(queue: Queue, _: Cluster, operation: Operation) -> Outcome:
-    """Delete the message of a cancelled invocation; so does a relay that is publishing it."""
+    """Delete the message of a cancelled invocation.
+
+    If a relay is publishing the message at this time, the relay deletes it.
+    """
     row = Invocation.objects.get(pk=operation.object_row or 0)
     if row.state == InvocationState.CANCELLED and row.stream_sequence is not None:
         message = queue.message(row.stream_sequence)
@@ -153,20 +153,15 @@ def _cancel(queue: Queue, _: Cluster, operation: Operation) -> Outcome:
     return Done()
 
 
-def _replay(_: Cluster, __: Operation) -> Outcome:
-    """Do nothing: accepting the operation has returned the invocation to the outbox."""
-    return Done()
-
-
 def _ensure_secret(cluster: Cluster, operation: Operation, function: Function) -> Manifest:
-    """Create the Secret with new credentials, unless this operation has created it."""
+    """Create the Secret with new credentials unless this operation has already created it."""
     name, namespace = secret_name(function.pk), function.tenant.namespace
     found = cluster.get(SECRET, name, namespace=namespace)
     if found is None:
         return cluster.create(SECRET, _secret(operation, function))
     if bears(found, operation):
         return found
-    # It belongs to a function of a lost database that had the same id.
+    # The Secret belongs to a function of a lost database that had the same id.
     secret = _secret(operation, function)
     guard = {key: found["metadata"][key] for key in ("uid", "resourceVersion")}
     patch = {"metadata": {**secret["metadata"], **guard}, "data": secret["data"]}
@@ -209,11 +204,7 @@ def _settle_delete(operation: Operation, outcome: Done | Failed) -> None:
         function_deleted(operation)
 
 
-def _settle_nothing(_: Operation, __: Done | Failed) -> None:
-    """Do nothing: accepting the operation has written the row."""
-
-
-# Retries of failed operations, through the services that accepted them.
+# Retries of failed operations, by the services that accepted them.
 
 
 def _retry_create(request: RetryRequest) -> Accepted:

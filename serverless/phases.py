@@ -1,4 +1,4 @@
-"""Phases and reasons of a function, states and failure classes of an invocation."""
+"""Phases and reasons of functions, and states and failure classes of invocations."""
 
 from dataclasses import replace
 from enum import StrEnum
@@ -20,7 +20,7 @@ class FunctionPhase(TextChoices):
                       │  ^          │
                       └──> Failed <─┘             any ──> Terminating
 
-    The API sets the first one and, for a deletion, Terminating; the activator sets the others.
+    The API sets Pending and Terminating. The activator sets the other phases.
     """
 
     PENDING = "Pending", "Pending"
@@ -32,14 +32,14 @@ class FunctionPhase(TextChoices):
 
 FUNCTION_PHASES: MappingProxyType[FunctionPhase, str] = MappingProxyType(
     {
-        FunctionPhase.PENDING: "It is accepted and not created yet.",
+        FunctionPhase.PENDING: "The function is accepted and not created yet.",
         FunctionPhase.PROGRESSING: "A worker is starting.",
-        FunctionPhase.READY: "It is idle or serving.",
-        FunctionPhase.FAILED: "No worker can start; the reason explains why.",
-        FunctionPhase.TERMINATING: "It is being deleted.",
+        FunctionPhase.READY: "The function is idle or serves invocations.",
+        FunctionPhase.FAILED: "No worker can start. See the reason.",
+        FunctionPhase.TERMINATING: "The function is being deleted.",
     }
 )
-"""Meanings."""
+"""Meanings of the phases."""
 
 _OBSERVED = {FunctionPhase.PROGRESSING, FunctionPhase.READY, FunctionPhase.FAILED}
 
@@ -54,7 +54,7 @@ FUNCTION_TRANSITIONS: PhaseTable = MappingProxyType(
 
 
 class FunctionReason(StrEnum):
-    """The reasons of a function's phase."""
+    """The reasons for the phase of a function."""
 
     IDLE = "Idle"
     SERVING = "Serving"
@@ -67,14 +67,14 @@ class FunctionReason(StrEnum):
 _WORKER_STEPS = {
     StartupCause.IMAGE_PULL_FAILED: "Correct the image of the function, or push it, and check that"
     " the node can access the registry. The platform retries automatically.",
-    StartupCause.OUT_OF_MEMORY: "Reduce the memory usage of the program, or update the function to"
-    " a GPU spec with more memory.",
+    StartupCause.OUT_OF_MEMORY: "Reduce the memory usage of the program, or select a GPU spec with"
+    " more memory for the function.",
     StartupCause.CONTAINER_CREATE_FAILED: "Correct the command of the function, or create the"
     " Secret that it references.",
-    StartupCause.CONTAINER_EXITED: "Correct the command of the function, its arguments or the"
-    " image.",
+    StartupCause.CONTAINER_EXITED: "Correct the command, the arguments or the image of the"
+    " function.",
 }
-"""Next steps that differ for a function, whose failed workers are replaced."""
+"""Next steps that are different for functions, because failed workers are replaced."""
 
 WORKER_CAUSES: MappingProxyType[str, Explanation] = MappingProxyType(
     {
@@ -82,40 +82,42 @@ WORKER_CAUSES: MappingProxyType[str, Explanation] = MappingProxyType(
         for cause, one in FAILURE_CAUSES.items()
     }
 )
-"""Causes of a failed worker: meanings and next steps."""
+"""Meanings and next steps of the causes of a failed worker."""
 
 FUNCTION_REASONS: MappingProxyType[FunctionReason, Explanation] = MappingProxyType(
     {
         FunctionReason.IDLE: Explanation(
             "No invocation is waiting or running.",
-            "Nothing to do; the next invocation starts a worker.",
+            "No action is necessary. The next invocation starts a worker.",
             is_well=True,
         ),
-        FunctionReason.SERVING: Explanation("Workers are ready.", "Nothing to do.", is_well=True),
+        FunctionReason.SERVING: Explanation(
+            "Workers are ready.", "No action is necessary.", is_well=True
+        ),
         FunctionReason.ACTIVATING: Explanation(
-            "Invocations are waiting, and a worker is starting.", "Wait until a worker is ready."
+            "Invocations are queued, and a worker is starting.", "Wait until a worker is ready."
         ),
         FunctionReason.NO_CAPACITY: Explanation(
-            "No stock of its GPU spec is ready; the platform retries every ten seconds.",
-            "Seed stock of the function's GPU spec, or raise its warm target.",
+            "No stock of the function's GPU spec is ready. The platform retries every 10 seconds.",
+            "Seed stock of the GPU spec, or increase the warm target of the GPU spec.",
         ),
         FunctionReason.WORKER_FAILED: Explanation(
-            "A worker did not start; cause and message explain why. The platform retries with"
+            "A worker failed to start. See the cause and the message. The platform retries with"
             " increasing delays.",
-            "Correct the image or the command of the function, or create the Secret it names.",
+            "Correct the image or the command, or create the Secret that the function references.",
             causes=WORKER_CAUSES,
         ),
         FunctionReason.QUEUE_UNAVAILABLE: Explanation(
-            "The queue is unavailable; workers are neither started nor stopped.",
-            "Check the queue server; accepted invocations are not lost.",
+            "The queue is unavailable. Workers are neither started nor stopped.",
+            "Check the queue server. Accepted invocations are not lost.",
         ),
     }
 )
-"""Meanings and next steps."""
+"""Meanings and next steps of the reasons."""
 
 
 class FunctionWait(StrEnum):
-    """The reasons for which only operations on functions wait."""
+    """The reasons for which operations on functions wait, in addition to the general reasons."""
 
     QUEUE_UNAVAILABLE = "QueueUnavailable"
     WORKERS_STOPPING = "WorkersStopping"
@@ -125,15 +127,15 @@ FUNCTION_WAITS: MappingProxyType[FunctionWait, Explanation] = MappingProxyType(
     {
         FunctionWait.QUEUE_UNAVAILABLE: Explanation(
             "The queue is unavailable.",
-            "Check the queue server; the operation then continues automatically.",
+            "Check the queue server. The operation continues when the queue is available.",
         ),
         FunctionWait.WORKERS_STOPPING: Explanation(
-            "A deletion waits until the function's workers have finished their invocations.",
-            "Wait; if it takes too long, check the GPU units of the workers.",
+            "A deletion waits until the workers of the function have finished their invocations.",
+            "Wait. If the deletion takes too long, check the GPU units of the workers.",
         ),
     }
 )
-"""Meanings and next steps."""
+"""Meanings and next steps of the reasons for waiting."""
 
 
 class InvocationMode(TextChoices):
@@ -152,7 +154,7 @@ class InvocationState(TextChoices):
           │           └──────> DeadLettered ──replay (operator)──> Queued
           └──> Cancelled
 
-    The result of a newer attempt replaces that of an older one, and a success a failure.
+    The result of a newer attempt replaces an older result, and a success replaces a failure.
     """
 
     QUEUED = "Queued", "Queued"
@@ -166,21 +168,21 @@ class InvocationState(TextChoices):
 
 INVOCATION_STATES: MappingProxyType[InvocationState, str] = MappingProxyType(
     {
-        InvocationState.QUEUED: "It is accepted and waits for a worker.",
-        InvocationState.RUNNING: "A worker has started it.",
-        InvocationState.SUCCEEDED: "The function answered; the result is stored for seven days.",
-        InvocationState.FAILED: "It did not succeed; the failure class explains why.",
+        InvocationState.QUEUED: "The invocation is accepted and waits for a worker.",
+        InvocationState.RUNNING: "A worker has started the invocation.",
+        InvocationState.SUCCEEDED: "The function responded. The result is stored for seven days.",
+        InvocationState.FAILED: "The invocation failed. See the failure class.",
         InvocationState.EXPIRED: "The function exceeded the timeout.",
-        InvocationState.CANCELLED: "It was cancelled while it was queued.",
+        InvocationState.CANCELLED: "The invocation was cancelled while it was queued.",
         InvocationState.DEAD_LETTERED: (
-            "It used all its attempts without an answer; an operator can replay it."
+            "The invocation used all attempts without a response. An operator can replay it."
         ),
     }
 )
-"""Meanings."""
+"""Meanings of the states."""
 
 FAILED_STATES = (InvocationState.FAILED, InvocationState.EXPIRED, InvocationState.DEAD_LETTERED)
-"""Ended without success, and not cancelled."""
+"""The states of invocations that ended without success and were not cancelled."""
 
 _ENDS = frozenset({InvocationState.SUCCEEDED, *FAILED_STATES})
 
@@ -188,17 +190,14 @@ INVOCATION_TRANSITIONS: PhaseTable = MappingProxyType(
     {
         InvocationState.QUEUED: _ENDS | {InvocationState.RUNNING, InvocationState.CANCELLED},
         InvocationState.RUNNING: _ENDS,
-        InvocationState.SUCCEEDED: frozenset(),
-        InvocationState.FAILED: frozenset(),
-        InvocationState.EXPIRED: frozenset(),
-        InvocationState.CANCELLED: frozenset(),
+        **dict.fromkeys({*_ENDS, InvocationState.CANCELLED}, frozenset()),
         InvocationState.DEAD_LETTERED: frozenset({InvocationState.QUEUED}),
     }
 )
 
 
 class FailureClass(StrEnum):
-    """The codes that explain why an invocation did not succeed."""
+    """Codes that explain why an invocation did not succeed."""
 
     MALFORMED_MESSAGE = "malformed_message"
     NO_WORKER_TEMPLATE = "no_worker_template"
@@ -214,52 +213,53 @@ class FailureClass(StrEnum):
 BLOCKING_REASONS = frozenset(
     {FunctionReason.NO_CAPACITY, FunctionReason.WORKER_FAILED, FunctionReason.QUEUE_UNAVAILABLE}
 )
-"""Reasons for which a function cannot serve invocations."""
+"""The reasons for which a function cannot serve invocations."""
 
 FAILURE_CLASSES: MappingProxyType[str, Explanation] = MappingProxyType(
     {
         FailureClass.MALFORMED_MESSAGE: Explanation(
-            "A worker cannot decode its message in the queue.",
-            "Check for other programs that write to the queue, then replay the invocation.",
+            "A worker cannot decode the message of the invocation in the queue.",
+            "Check whether other programs write to the queue, then replay the invocation.",
             title="The message cannot be decoded",
         ),
         FailureClass.NO_WORKER_TEMPLATE: Explanation(
-            "Reserved; not used in this release.", "Create the function again."
+            "Reserved. This release does not use it.", "Create the function again."
         ),
         FailureClass.ACTIVATION_TIMEOUT: Explanation(
-            "Reserved; not used in this release: invocations stay queued.",
+            "Reserved. In this release, invocations remain queued.",
             "Find out why the workers of the function do not start.",
         ),
         FailureClass.BACKPRESSURE: Explanation(
-            "Reserved; not used in this release: accepted invocations stay queued.",
-            "Raise the function's maxWorkers, or send fewer invocations.",
+            "Reserved. In this release, accepted invocations remain queued.",
+            "Increase maxWorkers of the function, or send fewer invocations.",
         ),
         FailureClass.DISPATCH_ERROR: Explanation(
-            "Its function was deleted while it was running, or the queue lost it ten times.",
+            "The function was deleted while the invocation was running, or the queue lost the"
+            " invocation ten times.",
             "Invoke the function again with a new invocationID.",
             title="The invocation was lost",
         ),
         FailureClass.FRAMEWORK_ERROR: Explanation(
-            "The function answered with an error, or closed the connection.",
+            "The function responded with an error, or closed the connection.",
             "Correct the function, then invoke it again with a new invocationID.",
             title="The function failed",
         ),
         FailureClass.FRAMEWORK_TIMEOUT: Explanation(
             "The function exceeded the timeout.",
-            "Raise timeoutSeconds, or make the function faster; then invoke it again with a new"
+            "Increase timeoutSeconds or make the function faster, then invoke it again with a new"
             " invocationID.",
             title="The function exceeded the timeout",
         ),
         FailureClass.RESULT_STORE_ERROR: Explanation(
-            "The result could not be stored as the worker sent it.",
+            "The database rejected the result that the worker sent.",
             "Invoke the function again with a new invocationID.",
             title="The result could not be stored",
         ),
         FailureClass.RETRY_EXHAUSTED: Explanation(
-            "It used all its attempts; no worker completed it.",
-            "Check the logs of its workers, then replay it.",
-            title="No worker completed it",
+            "The invocation used all attempts, and no worker completed it.",
+            "Check the logs of the workers, then replay the invocation.",
+            title="No worker completed the invocation",
         ),
     }
 )
-"""Meanings and next steps."""
+"""Meanings and next steps of the failure classes."""

@@ -1,8 +1,8 @@
-"""Recovers functions in a restored database: ids that workers and messages have are not reused.
+"""Prevents the reuse of ids of functions and invocations in a restored database.
 
-Called by `manage.py recover` only, while no platform process runs. Functions and invocations that
-are newer than the backup are lost; their workers, credentials and messages still exist, and are
-identified by id.
+Called only by `manage.py recover`, while no platform process runs. Functions and invocations that
+are newer than the backup are lost. Their workers, credentials and messages still exist, and
+contain the ids.
 """
 
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ def recover_functions(cluster: Cluster, *, dry_run: bool) -> Iterator[str]:
     """Advance the sequences of ids; yield a line for each worker without a function.
 
     Raises:
-        ClusterError: the cluster could not be read; nothing was changed.
+        ClusterError: if the cluster cannot be read. Nothing is changed in this case.
     """
     live = set(Function.objects.filter(deleted_at__isnull=True).values_list("pk", flat=True))
     for unit in cluster.list(GPU_UNIT).items:
@@ -35,10 +35,10 @@ def recover_functions(cluster: Cluster, *, dry_run: bool) -> Iterator[str]:
 
 
 def _advance_sequences() -> None:
-    """Set both sequences to the milliseconds of the clock.
+    """Set both sequences to the current time in milliseconds.
 
-    These are above all ids used before, and above those of an earlier recovery, because no
-    platform creates a thousand rows a second for years.
+    The result is higher than all earlier ids, also those after an earlier recovery, because a
+    platform does not create a thousand rows per second for years.
     """
     now = int(clock.now().timestamp() * 1000)
     for model in (Function, Invocation):

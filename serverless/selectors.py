@@ -1,4 +1,4 @@
-"""Queries on functions, their workers, and invocations."""
+"""Queries for functions, their workers, and invocations."""
 
 from collections import Counter
 from collections.abc import Collection
@@ -16,7 +16,7 @@ from units.selectors import units_live
 
 
 def functions_live() -> QuerySet[Function]:
-    """Return functions that are created or being created, newest first."""
+    """Return the functions that are not deleted, newest first."""
     live = Function.objects.filter(deleted_at__isnull=True)
     return live.select_related("tenant", "operation").order_by("-id")
 
@@ -27,10 +27,10 @@ def functions_of(tenant: Tenant) -> QuerySet[Function]:
 
 
 def function_named(rows: QuerySet[Function], request_id: str) -> Function:
-    """Return the function of this name.
+    """Return the function with this name.
 
     Raises:
-        NotFound: it is not among the rows.
+        NotFound: if the rows do not contain the function.
     """
     found = rows.filter(request_id=request_id).first()
     if found is None:
@@ -40,32 +40,32 @@ def function_named(rows: QuerySet[Function], request_id: str) -> Function:
 
 
 def with_oldest(rows: QuerySet[Function]) -> QuerySet[Function]:
-    """Return the rows with `oldest_open_at`: when the oldest open invocation was accepted."""
+    """Annotate the rows with `oldest_open_at`: the time of the oldest open invocation."""
     oldest = Invocation.objects.filter(OPEN, function=OuterRef("pk")).order_by("id")
     return rows.annotate(oldest_open_at=Subquery(oldest.values("accepted_at")[:1]))
 
 
 def current_backlog(row: Function) -> int:
-    """Return the backlog of a row of `with_oldest`.
+    """Return the number of open invocations in a row of `with_oldest`.
 
-    The column is as old as the last observation; the oldest open invocation is current, so the two
-    never contradict each other.
+    The column `backlog` is from the last observation. The result is corrected with the current
+    `oldest_open_at`, so that the two values do not contradict each other.
     """
     has_open = getattr(row, "oldest_open_at", None) is not None
     return max(row.backlog, 1) if has_open else 0
 
 
 def invocations() -> QuerySet[Invocation]:
-    """Return invocations without the bodies of payload and result, newest first."""
+    """Return the invocations without payloads and result bodies, newest first."""
     rows = Invocation.objects.select_related("tenant", "function")
     return rows.defer("payload", "result_body").order_by("-id")
 
 
 def invocation_with(rows: QuerySet[Invocation], tenant: Tenant, invocation_id: str) -> Invocation:
-    """Return the invocation of the tenant with this id.
+    """Return the invocation of the tenant with this invocationID.
 
     Raises:
-        NotFound: it is not among the rows.
+        NotFound: if the rows do not contain the invocation.
     """
     rows = rows.select_related("tenant", "function")
     found = rows.filter(tenant=tenant, invocation_id=invocation_id).first()
@@ -90,7 +90,7 @@ def workers_of(function: Function) -> QuerySet[GpuUnit]:
 def failed_workers_of(function: Function) -> QuerySet[GpuUnit]:
     """Return the deleted workers of the function that had failed, newest first.
 
-    `failed_because` is the message of the failure, from the history of the unit.
+    They are annotated with `failed_because`: the message of the failure in the unit's history.
     """
     failure = UnitHistory.objects.filter(unit=OuterRef("pk"), phase=UnitPhase.FAILED).order_by(
         "-id"
@@ -107,7 +107,7 @@ def failed_workers_of(function: Function) -> QuerySet[GpuUnit]:
 
 
 def all_workers() -> QuerySet[GpuUnit]:
-    """Return the GPU units that are workers, by their spec: a user may use a worker's name."""
+    """Return the GPU units that are workers, which have a block `serverless` in their spec."""
     return units_live(UnitRole.ACTIVE).filter(spec__has_key="serverless")
 
 
@@ -119,7 +119,7 @@ def workers_of_all(functions: Collection[Function]) -> list[GpuUnit]:
 
 
 def open_states(functions: Collection[Function]) -> Counter[str]:
-    """Return the number of open invocations of these functions, by state."""
+    """Return the number of open invocations of these functions, grouped by state."""
     rows = Invocation.objects.filter(OPEN, function__in=functions)
     groups = rows.order_by().values_list("state").annotate(number=Count("pk"))
     return Counter(dict(groups))

@@ -1,4 +1,4 @@
-"""Celery tasks of functions and invocations; they can be lost, repeated and run concurrently."""
+"""Celery tasks for functions and invocations. They can be lost, repeated and run concurrently."""
 
 from celery import shared_task
 
@@ -8,5 +8,5 @@ from serverless.services.names import ServerlessTask
 
 @shared_task(name=ServerlessTask.PRUNE)
 def prune_invocations() -> None:
-    """Delete invocations and functions after their retention."""
+    """Delete the rows of invocations and functions after their retention."""
     invocations_prune()

@@ -1,1 +1,1 @@
-"""GPU units in both roles: stock, and what users run."""
+"""GPU units in both roles: stock units and active units."""

@@ -1,7 +1,7 @@
-"""The capacity: by GPU spec in units, by GPU product in GPUs.
+"""Computes the capacity: units by GPU spec, and GPUs by GPU product.
 
-What holds a GPU is read from the rows, which GPUs exist from the nodes of the cluster. A spec
-without a product counts for the only product, if the cluster has exactly one.
+The rows show which GPUs are in use, and the nodes of the cluster show which GPUs exist. If the
+cluster has exactly one GPU product, GPU specs without a product belong to it.
 """
 
 from collections import Counter
@@ -20,7 +20,7 @@ from gpuplatform.workloads.pods import GPU_RESOURCE
 from inventory.models import GpuSpec
 from inventory.selectors import pods_held, specs_all
 from units.core.fit import misfit
-from units.selectors import StockState, capacity_by_spec, gpus_by_spec
+from units.selectors import StockState, capacity_by_spec
 
 PRODUCT_LABEL: Final = "nvidia.com/gpu.product"
 
@@ -29,11 +29,11 @@ READ_SECONDS: Final = 2.0
 HELD_BY_POOLS: Final = "held_by_pools"
 ACTIVE: Final = "active"
 USES: Final = (HELD_BY_POOLS, *(state.value for state in StockState), ACTIVE)
-"""What holds or wants a GPU; each GPU is counted once."""
+"""The uses of GPUs; each GPU that is held or requested counts for exactly one use."""
 
 
 def capacity() -> Capacity:
-    """Return the capacity at this moment: four queries and one list of nodes."""
+    """Return the current capacity. Runs three queries and lists the nodes."""
     nodes = _nodes()
     specs = _specs(nodes or ())
     if nodes is None:
@@ -48,28 +48,29 @@ def _specs(nodes: Sequence[Manifest]) -> list[SpecCapacity]:
     only_product = products.pop() if len(products) == 1 else ""
     counts = {spec.name: spec for spec in capacity_by_spec()}
     entries = {entry.name: entry for entry in specs_all()}
-    gpus = gpus_by_spec()
     pods, gpus_of_pools = Counter[str](), Counter[str]()
     for held in pods_held():
         pods[held.spec_name] += held.pods
         gpus_of_pools[held.spec_name] += held.pods * held.gpu
-    return [
-        (counts.get(name) or SpecCapacity(name=name)).model_copy(
-            update={
-                **_catalogued(entries.get(name), nodes),
-                "product": _wanted_product(entries.get(name)) or only_product,
-                "pods_of_pools": pods[name],
-                "gpus": dict.fromkeys(USES, 0)
-                | gpus.get(name, {})
-                | {HELD_BY_POOLS: gpus_of_pools[name]},
-            }
-        )
-        for name in sorted(counts.keys() | entries.keys() | pods.keys())
-    ]
+    found = []
+    for name in sorted(counts.keys() | entries.keys() | pods.keys()):
+        counted = counts.get(name) or SpecCapacity(name=name)
+        columns = {
+            **_catalogued(entries.get(name), nodes),
+            "product": _wanted_product(entries.get(name)) or only_product,
+            "pods_of_pools": pods[name],
+            "gpus": {
+                **dict.fromkeys(USES, 0),
+                **counted.gpus,
+                HELD_BY_POOLS: gpus_of_pools[name],
+            },
+        }
+        found.append(counted.model_copy(update=columns))
+    return found
 
 
 def _catalogued(entry: GpuSpec | None, nodes: Sequence[Manifest]) -> dict[str, Any]:
-    """Return the fields that the catalogue decides."""
+    """Return the fields of a GPU spec that come from the catalogue."""
     if entry is None:
         return {"is_catalogued": False}
     return {
@@ -123,12 +124,12 @@ def _products(specs: Sequence[SpecCapacity], nodes: Sequence[Manifest]) -> list[
 
 
 def _placed(gpus: Mapping[str, int]) -> int:
-    """Return the GPUs that are held; stock that failed holds none."""
+    """Return the number of GPUs that are held. Failed stock units hold none."""
     return sum(gpus.values()) - gpus[StockState.FAILED.value]
 
 
 def _on_nodes(spec: SpecCapacity) -> dict[str, int]:
-    """Return the GPUs that it holds or wants on nodes; a spec that fits no node wants none."""
+    """Return the number of GPUs by use, without pending requests if the GPU spec fits no node."""
     unplaced = {StockState.STARTING.value, StockState.FAILED.value} if spec.misfit else set()
     return {use: number for use, number in spec.gpus.items() if use not in unplaced}
 
@@ -144,9 +145,7 @@ def _product_of(node: Manifest) -> str:
 
 
 def _gpus_of(node: Manifest, what: str) -> int:
-    with suppress(ValueError):
-        return int(Quantity.parse(str(field(node, "status", what, GPU_RESOURCE) or "0")))
-    return 0
+    return int(Quantity.parsed_or_zero(field(node, "status", what, GPU_RESOURCE)))
 
 
 def _wanted_product(entry: GpuSpec | None) -> str:

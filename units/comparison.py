@@ -1,11 +1,11 @@
-"""Comparing all units with the mirror and the plan, and deleting leftovers."""
+"""Compares all units with their rows and their plans, and deletes leftovers."""
 
 from collections.abc import Iterator, Sequence
 from typing import Final
 
 from gpuplatform.kube.client import Cluster
 from gpuplatform.kube.kinds import DEPLOYMENT, GPU_UNIT, POD, REPLICA_SET, SERVICE, Manifest
-from gpuplatform.operations.selectors import operation_of
+from gpuplatform.operations.leftovers import delete_leftovers_of
 from gpuplatform.planning.ownership import UNIT_LABEL
 from gpuplatform.planning.plan import Plan
 from gpuplatform.reconciliation.owned import ListedObjects, Owned, is_unsettled
@@ -20,9 +20,9 @@ OWNED_KINDS: Final = (DEPLOYMENT, REPLICA_SET, POD, SERVICE)
 
 
 def compare_all(cluster: Cluster) -> list[int]:
-    """Compare one list of everything with the mirror and the plan; mark what differs.
+    """List all units and their objects, and mark the rows that need work.
 
-    Returns the ids of rows with something to do. Settled units cost no write.
+    Returns the ids of these rows. Rows of settled units are not written.
     """
     listing = cluster.list(GPU_UNIT)
     owned = read_at_once(cluster, listing.items)
@@ -33,13 +33,13 @@ def compare_all(cluster: Cluster) -> list[int]:
 
 
 def unsettled_units(cluster: Cluster) -> Iterator[tuple[Manifest, Plan]]:
-    """Yield the units that differ from their plan, with the plan."""
+    """Yield each unit whose plan would change something, with the plan."""
     units = cluster.list(GPU_UNIT).items
     yield from _unsettled(read_at_once(cluster, units), units)
 
 
 def read_at_once(cluster: Cluster, units: Sequence[Manifest]) -> ListedObjects:
-    """Read everything that units own; `units` were read before."""
+    """List all objects that units own; `units` are the units, which were read before."""
     owned = ListedObjects(cluster, UNIT_LABEL, OWNED_KINDS)
     owned.add(GPU_UNIT, units)
     return owned
@@ -57,20 +57,5 @@ def _unsettled(owned: Owned, units: Sequence[Manifest]) -> Iterator[tuple[Manife
 
 
 def delete_leftovers(cluster: Cluster) -> int:
-    """Delete what late writes of ended operations left, by UID; return their number.
-
-    The resource is read first and its operation second, so that an operation that ends in between
-    is known as ended. A resource with a row is not a leftover.
-    """
-    units = cluster.list(GPU_UNIT).items
-    uids = [unit["metadata"]["uid"] for unit in units]
-    known = set(GpuUnit.objects.filter(uid__in=uids).values_list("uid", flat=True))
-    deleted = 0
-    for unit in units:
-        metadata = unit["metadata"]
-        if metadata["uid"] in known or not is_unit_leftover(unit, operation_of(unit)):
-            continue
-        deleted += cluster.delete(
-            GPU_UNIT, metadata["name"], namespace=metadata["namespace"], uid=metadata["uid"]
-        )
-    return deleted
+    """Delete the leftover units; return their number."""
+    return delete_leftovers_of(cluster, GPU_UNIT, GpuUnit.objects, is_unit_leftover)

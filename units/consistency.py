@@ -1,6 +1,6 @@
-"""The consistency check of units and stock: leaked, lost and duplicate objects.
+"""Finds inconsistencies of units and stock: leaked, lost and duplicate objects.
 
-Called by `manage.py check_consistency`. Reads only.
+Called by `manage.py check_consistency`. Changes nothing.
 """
 
 from collections import Counter
@@ -22,10 +22,10 @@ from units.records import Records
 
 
 def unit_faults(cluster: Cluster) -> Iterator[Fault]:
-    """Yield the inconsistencies between rows and cluster, and within each.
+    """Yield the inconsistencies between rows and cluster, among rows, and among resources.
 
     Raises:
-        ClusterError: the cluster could not be read.
+        ClusterError: If the cluster cannot be read.
     """
     units = cluster.list(GPU_UNIT).items
     owned = read_at_once(cluster, units)
@@ -41,7 +41,7 @@ def _is_active(unit: Manifest) -> bool:
 
 
 def _orphans(owned: ListedObjects, uids: set[str]) -> Iterator[Fault]:
-    """Yield objects whose unit is deleted and for whose deletion no row waits."""
+    """Yield objects whose unit is deleted, unless an open row waits for their deletion."""
     rows = GpuUnit.objects.filter(deleted_at__isnull=True).exclude(uid="")
     live = list(rows.values_list("uid", "namespace", "name"))
     known = uids | {uid for uid, *_ in live}
@@ -63,7 +63,7 @@ def _owners(item: Manifest) -> set[str]:
 
 
 def _name_of_unlabeled(item: Manifest) -> tuple[str, str] | None:
-    """Return namespace and unit name of a pod that lost the label with its unit's UID."""
+    """Return the namespace and the unit name of an object without the label of the unit's UID."""
     if field(item, "metadata", "labels", UNIT_UID_LABEL):
         return None
     return item["metadata"]["namespace"], str(field(item, "metadata", "labels", UNIT_LABEL))
@@ -78,23 +78,25 @@ def _source_faults(units: Sequence[Manifest]) -> Iterator[Fault]:
         uid = unit["metadata"]["uid"]
         consumer = records.consumed_by.get(source.uid, uid)
         if counts[source.uid] > 1:
-            message = f"another unit has the same stock '{source.name}' as its source"
+            message = f"another unit has the same source, stock unit '{source.name}'"
             yield Fault("doubled", full_name(unit), message)
         elif consumer != uid and not records.is_pending(unit, source):
-            message = f"its stock '{source.name}' was consumed by another unit"
+            message = f"another unit consumed its source, stock unit '{source.name}'"
             yield Fault("doubled", full_name(unit), message)
         elif not consumer and uid not in records.void_starts and not records.is_in_progress(unit):
-            message = f"its stock '{source.name}' isn't marked as consumed"
+            message = f"its source, stock unit '{source.name}', is not marked as consumed"
             yield Fault("leaked", full_name(unit), message)
 
 
 def _stock_faults(uids: set[str]) -> Iterator[Fault]:
     stock = GpuUnit.objects.filter(role=UnitRole.STOCK)
     for row in stock.filter(claimed_by__phase__in=ENDED_PHASES, deleted_at__isnull=True):
-        yield Fault("leaked", str(row), "it is claimed by an operation that has ended")
+        yield Fault("leaked", str(row), "an operation that has ended still claims the stock unit")
     consumed = stock.exclude(consumed_by="")
     for row in consumed.filter(uid__in=uids):
-        yield Fault("leaked", str(row), "it was consumed and its resource still exists")
+        yield Fault(
+            "leaked", str(row), "the stock unit was consumed, but its resource still exists"
+        )
     consumers = GpuUnit.objects.exclude(uid="").values("uid")
     for row in consumed.filter(deleted_at__isnull=True).exclude(consumed_by__in=consumers):
-        yield Fault("lost", str(row), "its consumer has no row")
+        yield Fault("lost", str(row), "the consumer of the stock unit has no row")

@@ -1,4 +1,4 @@
-"""The history of units: a row for each change of phase or reason, with the operation behind it."""
+"""Writes the history of units: changes of phase or reason, and the operations that caused them."""
 
 from collections.abc import Iterable
 from dataclasses import asdict
@@ -14,7 +14,10 @@ _UNSETTLED = frozenset({"", UnitPhase.PENDING, UnitPhase.PROGRESSING})
 
 
 def append_history(rows: Iterable[GpuUnit], operation: Operation | None) -> None:
-    """Write the present phase and reason of these rows, and the operation that caused them."""
+    """Append the current phase and reason of `rows` to the history.
+
+    `operation` is the operation that caused them, if there is one.
+    """
     UnitHistory.objects.bulk_create(
         UnitHistory(
             unit_id=row.pk,
@@ -29,13 +32,13 @@ def append_history(rows: Iterable[GpuUnit], operation: Operation | None) -> None
 
 
 def append_change(change: Change) -> None:
-    """Write a change that the mirror copied."""
+    """Append a change that the mirror copied to the history."""
     row = GpuUnit(pk=change.row_id, **asdict(change.summary))
     append_history([row], _operation_behind(change))
 
 
 def _operation_behind(change: Change) -> Operation | None:
-    """Return the operation that caused a change: it changed the spec, or began the transition."""
+    """Return the operation that caused a change, or `None` if no operation caused it."""
     applied, metadata = applied_operation(change.resource), change.resource["metadata"]
     if not applied or not (_begins(change, applied) or _continues(change, applied)):
         return None
@@ -50,9 +53,9 @@ def _operation_behind(change: Change) -> Operation | None:
 
 
 def _begins(change: Change, applied: int) -> bool:
-    """Return whether it is the first change since the operation was applied to the spec.
+    """Return whether the change is the first one after the operation was applied to the spec.
 
-    A later change of the spec with `kubectl` does not belong to that operation.
+    A later change of the spec with `kubectl` does not belong to the operation.
     """
     is_new_spec = change.observed_before < change.resource["metadata"]["generation"]
     known = UnitHistory.objects.filter(unit=change.row_id, operation_id=applied)
@@ -60,7 +63,7 @@ def _begins(change: Change, applied: int) -> bool:
 
 
 def _continues(change: Change, applied: int) -> bool:
-    """Return whether it follows a change of the operation, with no settled phase in between."""
+    """Return whether the change follows a change that the operation caused, before it settled."""
     if change.phase_before not in _UNSETTLED:
         return False
     last = UnitHistory.objects.filter(unit=change.row_id).first()

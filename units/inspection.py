@@ -1,6 +1,6 @@
-"""The log of a unit's pod and the Events about the unit, read from the cluster.
+"""Reads the log of a unit's pod and the Events about a unit from the cluster.
 
-Read on request, within one deadline; nothing is stored.
+Each read has a deadline, and the result is not stored.
 """
 
 from collections.abc import Iterator
@@ -20,26 +20,32 @@ from gpuplatform.kube.deadline import deadline
 from gpuplatform.kube.fields import field, items
 from gpuplatform.kube.kinds import DEPLOYMENT, POD, REPLICA_SET, Manifest, ResourceKind
 from gpuplatform.kube.modes import get_cluster
-from gpuplatform.planning.ownership import UNIT_LABEL
+from gpuplatform.planning.ownership import UNIT_LABEL, is_controlled_by
 from gpuplatform.reconciliation.inspection import ObjectEvent, events_about
-from units.core.names import UNIT_UID_LABEL, deployment_name
+from units.core.names import UNIT_UID_LABEL, object_name
 from units.models import GpuUnit
 
 READ_SECONDS: Final = 5.0
 MAX_LOG_BYTES: Final = 1024 * 1024
 MOST_OBJECTS: Final = 12
-"""Maximum number of objects whose Events are read. A unit has one pod; more objects are left over
-from earlier failures."""
+"""Maximum number of objects whose Events are read. A unit normally has one pod; further objects
+remain from earlier failures."""
 
 
 def unit_log(unit: GpuUnit, *, tail: int, previous: bool, container: str | None) -> str:
-    """Return the last lines of the log of the unit's newest pod.
+    """Return the last lines of the log of the newest pod of a unit.
+
+    Args:
+        unit: the unit.
+        tail: the maximum number of lines.
+        previous: whether to read the log of the previous run of the container.
+        container: the name of the container; by default the first container of the pod.
 
     Raises:
-        NotFound: it has no pod.
-        PhaseConflict: the container has no log yet, or no previous run.
-        InvalidSpec: the pod has no such container.
-        OperatorUnavailable: the cluster does not answer.
+        NotFound: If the unit has no pod.
+        PhaseConflict: If the container has no log yet, or no previous run.
+        InvalidSpec: If the pod has no container with this name.
+        OperatorUnavailable: If the cluster does not respond.
     """
     missing = NotFound(f"GPU unit '{unit.name}' has no pod, so no log is available.")
     try:
@@ -66,10 +72,10 @@ def unit_log(unit: GpuUnit, *, tail: int, previous: bool, container: str | None)
 
 
 def unit_events(unit: GpuUnit) -> list[ObjectEvent]:
-    """Return the Events about the unit and the objects that it owns, newest first.
+    """Return the Events about a unit and its objects, newest first.
 
     Raises:
-        OperatorUnavailable: the cluster does not answer.
+        OperatorUnavailable: If the cluster does not respond.
     """
     try:
         with deadline(READ_SECONDS):
@@ -87,16 +93,16 @@ def _uids(cluster: Cluster, unit: GpuUnit) -> Iterator[str]:
     yield unit.uid
     for pod in _pods(cluster, unit):
         yield pod["metadata"]["uid"]
-    deployment = cluster.get(DEPLOYMENT, deployment_name(unit.name), namespace=unit.namespace)
-    if deployment is not None and _owner(deployment) == unit.uid:
+    deployment = cluster.get(DEPLOYMENT, object_name(unit.name), namespace=unit.namespace)
+    if deployment is not None and is_controlled_by(deployment, unit.uid):
         yield deployment["metadata"]["uid"]
         for each in _newest_first(cluster, REPLICA_SET, unit):
-            if _owner(each) == deployment["metadata"]["uid"]:
+            if is_controlled_by(each, deployment["metadata"]["uid"]):
                 yield each["metadata"]["uid"]
 
 
 def _pods(cluster: Cluster, unit: GpuUnit) -> list[Manifest]:
-    """Return the unit's own pods, newest first; pods that are being deleted come last."""
+    """Return the pods of exactly this unit, newest first; pods that are being deleted are last."""
     pods = [
         pod
         for pod in _newest_first(cluster, POD, unit)
@@ -108,16 +114,9 @@ def _pods(cluster: Cluster, unit: GpuUnit) -> list[Manifest]:
 def _newest_first(cluster: Cluster, kind: ResourceKind, unit: GpuUnit) -> list[Manifest]:
     selector = f"{UNIT_LABEL}={unit.name}"
     found = cluster.list(kind, namespace=unit.namespace, label_selector=selector).items
-    return sorted(found, key=lambda one: str(_created(one)), reverse=True)
-
-
-def _created(one: Manifest) -> object:
-    return field(one, "metadata", "creationTimestamp")
-
-
-def _owner(one: Manifest) -> object:
-    owners = items(one, "metadata", "ownerReferences")
-    return next((field(o, "uid") for o in owners if field(o, "controller")), None)
+    return sorted(
+        found, key=lambda one: str(field(one, "metadata", "creationTimestamp")), reverse=True
+    )
 
 
 def _container(pod: Manifest, wanted: str | None) -> str:
@@ -125,7 +124,9 @@ def _container(pod: Manifest, wanted: str | None) -> str:
     if wanted is None:
         return names[0] if names else ""
     if wanted not in names:
-        message = f"The pod has no container of this name; it has {', '.join(names)}."
+        message = (
+            f"The pod has no container with this name. Its containers are: {', '.join(names)}."
+        )
         raise InvalidSpec(f"container: {message}", details=[FieldError("container", message)])
     return wanted
 

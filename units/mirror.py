@@ -1,7 +1,8 @@
-"""The mirror of `GPUUnit` resources of both roles, written by the controller and the reconcilers.
+"""Copies `GPUUnit` resources of both roles into their rows.
 
-The mirror only copies, and never an older copy over a newer one; a row whose resource seems gone
-is marked due, and the reconciler's fresh read decides.
+Used by the controller and the reconcilers. The mirror never replaces a copy with an older one. If
+a resource seems to be deleted, the mirror only marks the row due; a fresh read by the reconciler
+decides.
 """
 
 from collections.abc import Mapping
@@ -25,23 +26,23 @@ from units.models import GpuUnit
 from units.phases import UnitPhase, UnitRole, role_of
 from units.selectors import is_start_void, is_unit_leftover
 
-ENDING_MESSAGE: Final = "Deleted; its GPU is released once its pods are gone."
+ENDING_MESSAGE: Final = "The unit is deleted. Its GPUs are released when its pods are deleted."
 
 
 def unit_touched(namespace: str, name: str) -> list[int]:
-    """Mark the unit of that name due, since it or an object that it owns changed.
+    """Mark a unit due because the unit or one of its objects changed.
 
-    Not consumed stock: it is being deleted, and the unit that waits for that closes its row.
-    Returns the ids of rows that no queued message covers yet.
+    Consumed stock is not marked: the unit that waits for its deletion closes its row.
+    Returns the ids of the rows that no queued message covers yet.
     """
     named = GpuUnit.objects.filter(namespace=namespace, name=name, deleted_at__isnull=True)
     return mark_changed(named.filter(consumed_by="").exclude(uid=""))
 
 
 def unit_freed(namespace: str, name: str) -> list[int]:
-    """Mark the units due that wait for the GPU of a stock unit, since a pod of it is gone.
+    """Mark the consumers of a stock unit due because one of its pods was deleted.
 
-    Returns the ids of rows that no queued message covers yet.
+    Returns the ids of the rows that no queued message covers yet.
     """
     if role_of(namespace) != UnitRole.STOCK:
         return []
@@ -51,21 +52,25 @@ def unit_freed(namespace: str, name: str) -> list[int]:
 
 
 def unit_waiting_marked(waiting: QuerySet[GpuUnit]) -> list[int]:
-    """Mark units due that wait for their stock; return the ids that no queued message covers."""
+    """Mark units due that wait for their stock unit.
+
+    Returns the ids of the rows that no queued message covers yet.
+    """
     return mark_changed(waiting.filter(deleted_at__isnull=True))
 
 
 def unit_recorded(rows: QuerySet[GpuUnit], resource: Manifest) -> None:
-    """Copy a fresh read into a guarded row.
+    """Copy a resource, as a fresh read returned it, into a guarded row.
 
-    A start that failed changes the row and not the resource, so that is always written.
+    `is_suspended` is also written if the copy is not newer, because a failed start changes it
+    without a change of the resource.
     """
     if not UNIT_MIRROR.recorded(rows, resource):
         _suspend(rows, resource)
 
 
 def unit_reconciled(lease: RowLease[GpuUnit], resource: Manifest) -> None:
-    """Copy what a reconciler read, or wrote, into its row, if the row does not have it yet."""
+    """Copy the resource that a reconciler read or wrote into its row, if the row is older."""
     if lease.row.resource_version < version_number(resource["metadata"]["resourceVersion"]):
         unit_recorded(lease.guarded(), resource)
     elif lease.row.is_suspended != _is_suspended(resource):
@@ -73,36 +78,37 @@ def unit_reconciled(lease: RowLease[GpuUnit], resource: Manifest) -> None:
 
 
 def unit_ending(rows: QuerySet[GpuUnit], left: str = "") -> None:
-    """Show a guarded row whose resource is gone as ending: its GPU is not free yet.
+    """Mark a guarded row as ending: its resource is deleted, but its GPUs are not released yet.
 
-    `left` is what was found of it, as a clause; without it, a message that is there stays.
+    `left` is a clause that names the remaining objects. If it is empty, an existing message is
+    kept.
     """
-    message = f"{ENDING_MESSAGE} Waiting: {left}." if left else ENDING_MESSAGE
+    message = f"{ENDING_MESSAGE} The platform waits because {left}." if left else ENDING_MESSAGE
     _end(rows if left else rows.filter(resource_gone_at__isnull=True), message, is_awaited=True)
 
 
 def unit_gone(rows: QuerySet[GpuUnit], successor: Manifest | None) -> None:
-    """Close a guarded row whose resource, with all that it owned, a fresh read did not find.
+    """Close a guarded row after a fresh read found neither its resource nor any of its objects.
 
-    `successor` is the resource of the same name that was found instead, if any.
+    `successor` is the resource with the same name that was found instead, if there is one.
     """
     with transaction.atomic():
         _end(rows.exclude(phase=UnitPhase.TERMINATING), "", is_awaited=False)
-        rows.filter(resource_gone_at__isnull=False).update(message="")  # Nothing is awaited.
+        rows.filter(resource_gone_at__isnull=False).update(message="")
         UNIT_MIRROR.gone(rows, successor)
 
 
 def unit_adopted(resource: Manifest, operation: Operation | None, **columns: Any) -> int | None:
-    """Create the row of a resource that the database lost; return its id.
+    """Create the row of a resource whose row was lost; return the id of the row.
 
-    None where another row has its name. Called by `manage.py recover` only.
+    Returns `None` if another row has the name. Called only by `manage.py recover`.
     """
     tenant = operation.tenant if operation else None
     return UNIT_MIRROR.adopted(resource, {"tenant": tenant, "operation": operation, **columns})
 
 
 def spec_columns(spec: Manifest) -> dict[str, Any]:
-    """Return the columns that repeat the spec."""
+    """Return the database columns that are derived from a spec."""
     return {
         "spec": spec,
         "spec_name": str(field(spec, "specName") or "")[:63],
@@ -128,7 +134,7 @@ def _columns(resource: Manifest) -> dict[str, Any]:
 
 
 def _suspend(rows: QuerySet[GpuUnit], resource: Manifest) -> None:
-    """Write whether the unit counts as suspended into the row that has exactly this copy of it."""
+    """Write `is_suspended` to the row if the row is a copy of exactly this resource version."""
     version = version_number(resource["metadata"]["resourceVersion"])
     is_suspended = _is_suspended(resource)
     same = rows.filter(resource_version=version, deleted_at__isnull=True)
@@ -145,9 +151,10 @@ def _discovered(resource: Manifest) -> Mapping[str, Any] | None:
 
 
 def _end(rows: QuerySet[GpuUnit], message: str, *, is_awaited: bool) -> None:
-    """Show guarded rows as ending; `is_awaited`: an object that the resource owned still exists.
+    """Set guarded rows to the phase `Terminating`, with the message.
 
-    Rows that show exactly that already are not written.
+    Rows that have the phase and the message are not written. `is_awaited` is true if objects of
+    the resource still exist.
     """
     shown = (UnitPhase.TERMINATING, message)
     with transaction.atomic(savepoint=False):

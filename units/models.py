@@ -1,4 +1,4 @@
-"""Rows of GPU units in both roles, of their history, and of nodes with a shortage."""
+"""Database models of GPU units, their history, capacity samples and GPU shortages."""
 
 from typing import ClassVar
 
@@ -8,6 +8,7 @@ from django.db.models.functions import Now
 from typing_extensions import override
 
 from gpuplatform.operations.models import Operation
+from gpuplatform.reconciliation.constraints import mirror_constraints, mirror_indexes
 from gpuplatform.reconciliation.models import MirrorRow
 from gpuplatform.tenancy.models import Tenant
 from units.phases import UnitPhase, UnitRole
@@ -20,21 +21,27 @@ CLAIMABLE = Q(
     deletion_requested_at__isnull=True,
     deleted_at__isnull=True,
 )
-"""Stock that a create may claim: the row alone decides, the resource has no mark."""
+"""The condition of claimable stock units. Only the row decides; the resource is not marked."""
 
 
 class GpuUnit(MirrorRow):
-    """The mirror of a `GPUUnit` resource, in either role.
+    """The mirror of a `GPUUnit` resource in either role.
 
-    A stock unit is either free, claimed by one open operation, consumed by one unit (final), or
-    deleted.
+    A stock unit is either free, claimed by one open operation, consumed by one unit, or deleted. A
+    consumed stock unit is never released.
     """
 
     role = models.CharField(
-        max_length=8, choices=UnitRole.choices, help_text="Stock, or a user's active unit."
+        max_length=8,
+        choices=UnitRole.choices,
+        help_text="Whether the unit is a stock unit or an active unit of a user.",
     )
     tenant = models.ForeignKey(
-        Tenant, null=True, blank=True, on_delete=models.PROTECT, help_text="Empty: operators only."
+        Tenant,
+        null=True,
+        blank=True,
+        on_delete=models.PROTECT,
+        help_text="Tenant of the unit; empty for stock and for units created with kubectl.",
     )
     operation = models.ForeignKey(
         Operation,
@@ -42,72 +49,70 @@ class GpuUnit(MirrorRow):
         blank=True,
         on_delete=models.PROTECT,
         related_name="gpu_units",
-        help_text="The operation that created it; empty for a resource created with kubectl.",
+        help_text="Operation that created the unit; empty if it was created with kubectl.",
     )
     ordinal = models.PositiveIntegerField(
-        null=True, blank=True, help_text="Ordinal in its seeding, from 1; stock only."
+        null=True, blank=True, help_text="For stock: ordinal within the seeding, starting at 1."
     )
     phase = models.CharField(
         max_length=16,
         choices=UnitPhase.choices,
         default=UnitPhase.PENDING,
-        help_text="The phase in the status of the resource.",
+        help_text="Phase that the status of the resource reports.",
     )
-    spec = models.JSONField(default=dict, help_text="The spec of the resource.")
+    spec = models.JSONField(default=dict, help_text="Spec of the resource.")
     spec_name = models.CharField(max_length=63, blank=True, help_text="Name of the GPU spec.")
-    image = models.CharField(max_length=512, blank=True, help_text="Container image reference.")
-    gpu = models.PositiveIntegerField(default=0, help_text="GPUs of its pod.")
+    image = models.CharField(max_length=512, blank=True, help_text="Container image.")
+    gpu = models.PositiveIntegerField(default=0, help_text="Number of GPUs of the pod.")
     is_suspended = models.BooleanField(
-        default=False, help_text="Whether the unit is to be stopped."
+        default=False, help_text="Whether the unit is stopped or is being stopped."
     )
-    ready_replicas = models.PositiveIntegerField(default=0, help_text="Pods that are ready: 0, 1.")
-    service_name = models.CharField(max_length=63, blank=True, help_text="Its Service, if any.")
+    ready_replicas = models.PositiveIntegerField(
+        default=0, help_text="Number of ready pods: 0 or 1."
+    )
+    service_name = models.CharField(
+        max_length=63, blank=True, help_text="Name of the Service; empty if the resource has none."
+    )
     access_url = models.CharField(
-        max_length=300, blank=True, help_text="The URL inside the cluster."
+        max_length=300, blank=True, help_text="URL of the unit inside the cluster."
     )
     source_name = models.CharField(
-        max_length=253, blank=True, help_text="The stock unit that it consumes; active only."
+        max_length=253,
+        blank=True,
+        help_text="For active units: name of the stock unit that the unit consumes.",
     )
-    source_uid = models.CharField(max_length=36, blank=True, help_text="UID of that stock unit.")
+    source_uid = models.CharField(
+        max_length=36,
+        blank=True,
+        help_text="For active units: UID of the stock unit that the unit consumes.",
+    )
     claimed_by = models.ForeignKey(
         Operation,
         null=True,
         blank=True,
         on_delete=models.PROTECT,
         related_name="claimed_stock",
-        help_text="The open operation that claims it; stock only.",
+        help_text="For stock: open operation that claims the unit.",
     )
     consumed_by = models.CharField(
         max_length=36,
         blank=True,
-        help_text="UID of the unit that consumed it; final; stock only.",
+        help_text="For stock: UID of the unit that consumed it. The value never changes.",
     )
-    consumed_at = models.DateTimeField(null=True, blank=True, help_text="When it was consumed.")
+    consumed_at = models.DateTimeField(
+        null=True, blank=True, help_text="For stock: time at which the unit was consumed."
+    )
     resource_gone_at = models.DateTimeField(
         null=True,
         blank=True,
-        help_text="When its resource was first not found while objects that it owned remained.",
+        help_text="Time at which the resource was first not found while objects of it remained.",
     )
 
     class Meta:
         ordering: ClassVar[list[str]] = ["-id"]
         verbose_name = "GPU unit"
         constraints: ClassVar[list[models.BaseConstraint]] = [
-            models.UniqueConstraint(
-                fields=["namespace", "name"],
-                condition=Q(deleted_at__isnull=True),
-                name="gpu_unit_name_is_unique",
-            ),
-            models.UniqueConstraint(
-                fields=["uid"], condition=~Q(uid=""), name="gpu_unit_uid_is_unique"
-            ),
-            models.CheckConstraint(
-                condition=Q(phase__in=UnitPhase.values), name="gpu_unit_phase_is_known"
-            ),
-            models.CheckConstraint(
-                condition=~Q(phase=UnitPhase.FAILED) | ~Q(reason=""),
-                name="gpu_unit_failed_says_why",
-            ),
+            *mirror_constraints("gpu_unit", UnitPhase.values),
             models.CheckConstraint(
                 condition=Q(claimed_by__isnull=True) | Q(consumed_by=""),
                 name="gpu_unit_claimed_or_consumed",
@@ -123,23 +128,19 @@ class GpuUnit(MirrorRow):
             ),
         ]
         indexes: ClassVar[list[models.Index]] = [
-            models.Index(
-                fields=["due_at"], name="gpu_unit_due", condition=Q(due_at__isnull=False)
-            ),
+            *mirror_indexes("gpu_unit"),
             models.Index(
                 fields=["spec_name", "id"], name="gpu_unit_claimable", condition=CLAIMABLE
             ),
             models.Index(
                 fields=["role", "-id"], name="gpu_unit_live", condition=Q(deleted_at__isnull=True)
             ),
-            models.Index(fields=["phase", "-id"], name="gpu_unit_phase"),
-            # For counts by phase and the newest failures, whatever there is of the other role.
+            # For the counts by phase and the newest failures of one role.
             models.Index(
                 fields=["role", "phase", "-id"],
                 name="gpu_unit_live_phase",
                 condition=Q(deleted_at__isnull=True),
             ),
-            models.Index(fields=["deleted_at"], name="gpu_unit_deleted"),
             models.Index(
                 fields=["consumed_by"], name="gpu_unit_consumed", condition=~Q(consumed_by="")
             ),
@@ -147,7 +148,7 @@ class GpuUnit(MirrorRow):
 
 
 class StockUnit(GpuUnit):
-    """The stock units, for a separate list in the admin."""
+    """A proxy for the separate list of stock units in the admin."""
 
     class Meta:
         proxy = True
@@ -156,7 +157,7 @@ class StockUnit(GpuUnit):
 
 
 class ActiveUnit(GpuUnit):
-    """The active units, for a separate list in the admin."""
+    """A proxy for the separate list of active units in the admin."""
 
     class Meta:
         proxy = True
@@ -165,11 +166,13 @@ class ActiveUnit(GpuUnit):
 
 
 class ShortNode(models.Model):
-    """A node that offers fewer GPUs than its pods hold, by the last comparison."""
+    """A node that offered fewer GPUs than its pods held at the last comparison."""
 
     name = models.CharField(max_length=253, primary_key=True, help_text="Name of the node.")
-    gpus_offered = models.PositiveIntegerField(help_text="Allocatable GPUs.")
-    gpus_held = models.PositiveIntegerField(help_text="GPUs that its pods hold.")
+    gpus_offered = models.PositiveIntegerField(help_text="Number of allocatable GPUs.")
+    gpus_held = models.PositiveIntegerField(
+        help_text="Number of GPUs that the pods on the node hold."
+    )
 
     class Meta:
         ordering: ClassVar[list[str]] = ["name"]
@@ -180,18 +183,18 @@ class ShortNode(models.Model):
 
 
 class UnitHistory(models.Model):
-    """One change of a unit's phase or reason. Kept for 30 days."""
+    """A change of the phase or the reason of a unit. Rows are deleted after 30 days."""
 
     unit = models.ForeignKey(GpuUnit, on_delete=models.CASCADE, related_name="history")
-    at = models.DateTimeField(db_default=Now(), help_text="When it changed.")
-    phase = models.CharField(max_length=16, help_text="The phase from then on.")
-    reason = models.CharField(max_length=64, blank=True, help_text="The reason from then on.")
-    message = models.TextField(blank=True, help_text="The message from then on.")
+    at = models.DateTimeField(db_default=Now(), help_text="Time at which the unit changed.")
+    phase = models.CharField(max_length=16, help_text="Phase after the change.")
+    reason = models.CharField(max_length=64, blank=True, help_text="Reason after the change.")
+    message = models.TextField(blank=True, help_text="Message after the change.")
     cause = models.CharField(
         max_length=64,
         blank=True,
         db_default="",
-        help_text="What kept the pod from running or from being ready.",
+        help_text="Code of the problem that kept the pod from starting or from becoming ready.",
     )
     operation = models.ForeignKey(
         Operation,
@@ -199,7 +202,7 @@ class UnitHistory(models.Model):
         blank=True,
         on_delete=models.SET_NULL,
         related_name="+",
-        help_text="The operation that caused it, if one did.",
+        help_text="Operation that caused the change; empty if no operation caused it.",
     )
 
     class Meta:
@@ -216,12 +219,12 @@ class UnitHistory(models.Model):
 
 
 class CapacitySample(models.Model):
-    """The idle GPU time of one GPU spec between two samples; inserted by beat."""
+    """The idle GPU time of a GPU spec between two samples."""
 
-    at = models.DateTimeField(db_default=Now(), help_text="When the sample was taken.")
+    at = models.DateTimeField(db_default=Now(), help_text="Time at which the sample was taken.")
     spec_name = models.CharField(max_length=63, help_text="Name of the GPU spec.")
     idle_gpu_seconds = models.PositiveBigIntegerField(
-        help_text="GPU-seconds that ready stock held since the sample before."
+        help_text="GPU-seconds that ready stock held since the previous sample."
     )
 
     class Meta:

@@ -1,4 +1,4 @@
-"""Compares the GPUs of nodes with those of their pods, to find units on lost GPUs."""
+"""Finds nodes with a GPU shortage by comparing the GPUs of nodes with the GPUs of their pods."""
 
 from django.db import transaction
 
@@ -12,14 +12,15 @@ from units.services.maintenance import short_nodes_update
 
 
 def compare_nodes(cluster: Cluster) -> list[int]:
-    """Record the nodes with a shortage; return the ids of units on nodes that changed.
+    """Record the nodes with a GPU shortage.
 
-    Their reconcilers report the shortage in the status; nothing is deleted or stopped.
+    Returns the ids of the units on nodes whose shortage changed. Their reconcilers report the
+    shortage in the status; no unit is deleted or stopped.
 
     Raises:
-        ClusterError: the cluster could not be read; the recorded shortages stay.
+        ClusterError: If the cluster cannot be read; the recorded shortages are then unchanged.
     """
-    # The pods are read first, so every node that a pod is on is in the list of nodes.
+    # The pods are read before the nodes, so that the list of nodes contains the node of each pod.
     pods = cluster.list(POD).items
     nodes = cluster.list(NODE).items
     due: list[int] = []

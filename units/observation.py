@@ -1,8 +1,7 @@
-"""Reading what a unit owns, and what is left of its source.
+"""Reads the observed state of a unit: its objects, and the remaining objects of its source.
 
-A unit that consumes stock runs only once its source's row says consumed by this unit's UID, and
-nothing of that stock is left in the cluster (rules `arbiter` and `waitabs` of the hand-over's
-model).
+A unit with a source starts only after the row of the source names the unit as its consumer (rule
+`arbiter` of the hand-over) and no object of the source exists in the cluster (rule `waitabs`).
 """
 
 from collections.abc import Sequence
@@ -16,7 +15,7 @@ from gpuplatform.planning.ownership import UNIT_LABEL, is_controlled_by
 from gpuplatform.planning.plan import Absent, Observation, Present, Unknown
 from gpuplatform.reconciliation.owned import LiveObjects, Owned
 from units.core.children import is_decided
-from units.core.names import UNIT_UID_LABEL, deployment_name, service_name
+from units.core.names import UNIT_UID_LABEL, object_name
 from units.core.observed import ObservedUnit
 from units.core.sources import (
     NoSource,
@@ -40,41 +39,39 @@ _UNREAD = ObservedUnit(deployment=_NOT_READ, service=_NOT_READ, pods=_NOT_READ)
 
 
 def observe_unit(cluster: Cluster, unit: Manifest) -> ObservedUnit:
-    """Read what `unit` owns, and what is left of its source. A forbidden read is `Unknown`.
+    """Read the observed state of `unit` from the cluster. A forbidden read gives `Unknown`.
 
     Raises:
-        ClusterUnavailable: nothing is known about the unit now; it stays as it is.
+        ClusterUnavailable: If the cluster cannot be reached; the run then changes nothing.
     """
     return observed_in(LiveObjects(cluster, UNIT_LABEL), Records.of([unit]), unit)
 
 
 def observed_in(owned: Owned, records: Records, unit: Manifest) -> ObservedUnit:
-    """Return what `owned` has of `unit`, with what the database knows of it."""
+    """Return the observed state of `unit`, from the reader `owned` and the database state."""
     metadata = unit["metadata"]
     namespace, name, uid = metadata["namespace"], metadata["name"], metadata["uid"]
     is_stock = role_of(namespace) == UnitRole.STOCK
     if is_stock and (consumer := records.consumed_by.get(uid, "")):
-        return replace(_UNREAD, consumed_by=consumer)  # It is deleted, whatever it owns.
+        return replace(_UNREAD, consumed_by=consumer)  # The planner deletes it in any case.
     named = None if is_stock else source_of(unit)
-    # A unit without any status whose stock may still exist does not run yet.
+    # A unit without a status cannot start while objects of its source may exist.
     is_waiting = named and named.uid in records.open_stock and not field(unit, "status", "phase")
-    deployment = (
-        _NOT_READ if is_waiting else owned.one(DEPLOYMENT, namespace, deployment_name(name))
-    )
+    deployment = _NOT_READ if is_waiting else owned.one(DEPLOYMENT, namespace, object_name(name))
     source: Source = NoSource()
     if named is not None:
         if isinstance(deployment, Present) and is_decided(deployment.value, uid):
             source = SourceUnread()
         else:
-            # The source first: what is read of the unit itself is then no older.
+            # The source is read first, so that the state of the unit is not older.
             source = _source(owned, records, unit, named)
-            deployment = owned.one(DEPLOYMENT, namespace, deployment_name(name))
-    # The pods of a unit that is up matter only for their node and for a recent restart.
+            deployment = owned.one(DEPLOYMENT, namespace, object_name(name))
+    # The pods of an available unit are needed only for its node and after a failure.
     has_failed = field(unit, "status", "phase") == UnitPhase.FAILED
     needs_pods = has_failed or records.short_nodes or not is_up(deployment)
     return ObservedUnit(
         deployment=deployment,
-        service=owned.one(SERVICE, namespace, service_name(name)),
+        service=owned.one(SERVICE, namespace, object_name(name)),
         pods=owned.all(POD, namespace, name) if needs_pods else _NO_PODS,
         source=source,
         is_start_void=uid in records.void_starts,
@@ -84,7 +81,7 @@ def observed_in(owned: Owned, records: Records, unit: Manifest) -> ObservedUnit:
 
 
 def _source(owned: Owned, records: Records, unit: Manifest, source: SourceReference) -> Source:
-    """Return what holds the GPU of the source of `unit`; the row of the source is the arbiter."""
+    """Return the state of the source of `unit`. The row of the source decides who consumed it."""
     uid = unit["metadata"]["uid"]
     if not records.has_source(unit, source):
         return SourceLost()
@@ -100,13 +97,13 @@ def _source(owned: Owned, records: Records, unit: Manifest, source: SourceRefere
         case Present(what):
             return SourceHeld(what)
         case Unknown(why):
-            return SourceHeld(f"reading it failed: {why}")
+            return SourceHeld(f"it could not be read: {why}")
 
 
 def _stock_remains(
     owned: Owned, records: Records, source: SourceReference
 ) -> tuple[Observation[Manifest], Observation[str]]:
-    """Return the resource of the source's name, and what is left of the stock unit."""
+    """Return the resource with the name of the source, and the remaining objects of the source."""
     version = records.versions.get(source.uid, 0)
     stock = owned.one_since(GPU_UNIT, STOCK_NAMESPACE, source.name, version)
     match stock:
@@ -119,8 +116,11 @@ def _stock_remains(
 
 
 def remains_of(owned: Owned, namespace: str, name: str, uid: str) -> Observation[str]:
-    """Return what a deleted unit left, as a clause, in the order in which objects are created."""
-    deployment = owned.one(DEPLOYMENT, namespace, deployment_name(name))
+    """Return a clause that names the remaining objects of a deleted unit.
+
+    Objects are checked in the order in which they are created.
+    """
+    deployment = owned.one(DEPLOYMENT, namespace, object_name(name))
     if isinstance(deployment, Unknown):
         return deployment
     if isinstance(deployment, Present) and _belongs(deployment.value, uid):
@@ -137,7 +137,7 @@ def remains_of(owned: Owned, namespace: str, name: str, uid: str) -> Observation
 
 
 def _where(pods: Sequence[Manifest]) -> str:
-    """Return the nodes of pods, as the end of a clause, so that a lost node is visible."""
+    """Return the nodes of `pods` as the end of a clause, so that a lost node is visible."""
     nodes = sorted({str(node) for pod in pods if (node := field(pod, "spec", "nodeName"))})
     return f", on {', '.join(nodes)}" if nodes else ""
 
@@ -152,5 +152,5 @@ def _bears(item: Manifest, uid: str) -> bool:
 
 
 def _may_bear(item: Manifest, uid: str) -> bool:
-    """Return whether an object that was found by the name has the UID, or lost that label."""
+    """Return whether an object has the UID of the unit in its label, or has no such label."""
     return _bears(item, uid) or not field(item, "metadata", "labels", UNIT_UID_LABEL)

@@ -1,4 +1,4 @@
-"""Time from claim to ready of units, and idle GPU time of stock, over an hour and a day."""
+"""Measures the time from claim to readiness of units, and the idle GPU time of stock."""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -25,7 +25,7 @@ DAY: Final = timedelta(days=1)
 
 @dataclass(frozen=True, slots=True)
 class ClaimPace:
-    """Claims within a span, and quantiles of the seconds from claim to the first readiness."""
+    """Number of claims in a time range, and quantiles of the seconds from claim to readiness."""
 
     claims: int
     p50: float | None
@@ -33,7 +33,7 @@ class ClaimPace:
 
 
 class Percentile(Aggregate):
-    """The value that the fraction `part` of the rows does not exceed."""
+    """The continuous percentile: the value that a fraction `part` of the rows does not exceed."""
 
     function = "percentile_cont"
     name = "Percentile"
@@ -41,12 +41,12 @@ class Percentile(Aggregate):
     output_field = DurationField()
 
     def __init__(self, expression: str, *, part: float, **extra: Any) -> None:
-        """`part` is 0.5 for the median."""
+        """Initialize the aggregate; `part` is 0.5 for the median."""
         super().__init__(expression, part=float(part), **extra)
 
 
 def claim_pace() -> tuple[ClaimPace, ClaimPace]:
-    """Return the pace of the units that became ready within the last hour, and the last day."""
+    """Return the pace of the units that became ready in the last hour, and in the last day."""
     since = Now() - DAY
     took = ExpressionWrapper(F("ready_at") - F("unit__created_at"), output_field=DurationField())
     first = (
@@ -70,7 +70,7 @@ def claim_pace() -> tuple[ClaimPace, ClaimPace]:
 
 
 def idle_gpu_seconds() -> dict[str, int]:
-    """Return the GPU-seconds of each spec's ready stock within the last day."""
+    """Return the GPU-seconds that ready stock held in the last day, by GPU spec."""
     samples = CapacitySample.objects.filter(at__gt=Now() - DAY).order_by()
     return dict(samples.values_list("spec_name").annotate(Sum("idle_gpu_seconds")))
 

@@ -1,4 +1,4 @@
-"""The roles and phases of a GPU unit and the reasons that explain them."""
+"""Roles and phases of GPU units, and the reasons that explain the phases."""
 
 from types import MappingProxyType
 from typing import Final
@@ -10,33 +10,36 @@ from gpuplatform.workloads import owner
 from gpuplatform.workloads.causes import DELAY_CAUSES
 
 STOCK_NAMESPACE: Final = "runtime-stock"
-"""The namespace of stock; a unit in another namespace is active."""
+"""The namespace of all stock units. Units in other namespaces are active units."""
 
 
 class UnitRole(TextChoices):
-    """What a GPU unit is for; its namespace decides."""
+    """The role of a GPU unit, which its namespace determines."""
 
     STOCK = "stock", "Stock"
     ACTIVE = "active", "Active"
 
 
 def role_of(namespace: str) -> UnitRole:
-    """Return the role of a unit in that namespace."""
+    """Return the role of units in a namespace."""
     return UnitRole.STOCK if namespace == STOCK_NAMESPACE else UnitRole.ACTIVE
 
 
 class UnitPhase(TextChoices):
-    """The phases of a GPU unit, in either role; the row copies that of the resource.
+    """The phases of a GPU unit in either role.
+
+    The planner writes the phase to the status of the resource; the mirror copies it to the row.
 
     ::
 
         Pending ──> Progressing <──> Ready
                         ^  │           │
-                        │  └──> Failed <┘      Stopped: its GPU is released
+                        │  └──> Failed <┘      Stopped: no pod, no GPUs
                         └────────┘
         any ──> Terminating
 
-    The API writes the first one, the planner the others; Terminating comes with a deletion.
+    The API creates rows in phase `Pending`, and the acceptance of a deletion sets the phase
+    `Terminating`.
     """
 
     PENDING = "Pending", "Pending"
@@ -49,40 +52,40 @@ class UnitPhase(TextChoices):
 
 UNIT_PHASES: MappingProxyType[UnitPhase, str] = MappingProxyType(
     {
-        UnitPhase.PENDING: "It was requested and is not yet observed in the cluster.",
+        UnitPhase.PENDING: "The unit was requested; the cluster has not reported it yet.",
         UnitPhase.PROGRESSING: (
-            "Its pod is starting, changing or terminating, or it waits for its GPU."
+            "The pod is starting, changing or terminating, or the unit waits for its GPUs."
         ),
-        UnitPhase.READY: "Its pod is ready.",
-        UnitPhase.STOPPED: "It is kept without a pod and holds no GPU.",
-        UnitPhase.FAILED: "It cannot be brought to its spec; see the reason.",
-        UnitPhase.TERMINATING: "It is being deleted.",
+        UnitPhase.READY: "The pod is ready.",
+        UnitPhase.STOPPED: "The unit has no pod and holds no GPUs.",
+        UnitPhase.FAILED: "The spec cannot be applied; see the reason.",
+        UnitPhase.TERMINATING: "The unit is being deleted.",
     }
 )
-"""What each of them means."""
+"""The description of each phase."""
 
 
 class UnitReason(ExplainedReason):
-    """Why the `Ready` condition of a unit has its status."""
+    """The reasons of the `Ready` condition of a unit."""
 
     STOCK_READY = (
         "StockReady",
         Explanation(
-            "The placeholder pod of a stock unit runs; the stock can be handed over.",
-            "Nothing to do.",
+            "The placeholder pod of the stock unit is running; the stock unit can be claimed.",
+            "No action is required.",
             title="Ready",
             is_well=True,
         ),
     )
     UNIT_READY = (
         "UnitReady",
-        Explanation("The pod is ready.", "Nothing to do.", title="Ready", is_well=True),
+        Explanation("The pod is ready.", "No action is required.", title="Ready", is_well=True),
     )
     STOCK_NOT_READY = (
         "StockNotReady",
         Explanation(
-            "The placeholder pod of a stock unit is starting or changing.",
-            "Wait; the pod is starting.",
+            "The placeholder pod of the stock unit is starting or changing.",
+            "Wait until the pod has started.",
             title="Starting",
             causes=DELAY_CAUSES,
         ),
@@ -90,15 +93,16 @@ class UnitReason(ExplainedReason):
     GPUS_MISSING = (
         "GPUsMissing",
         Explanation(
-            "The node offers fewer GPUs than its pods hold: stock is not eligible, units run on.",
-            "Find out why the node lost GPUs; the state recovers automatically with them.",
+            "The node offers fewer GPUs than its pods hold. Its stock units cannot be claimed; its"
+            " active units keep running.",
+            "Find out why the node lost GPUs. The units recover when the GPUs are available.",
         ),
     )
     UNIT_PROGRESSING = (
         "UnitProgressing",
         Explanation(
             "The pod is starting or changing.",
-            "Wait; if it lasts, see the pod, its Events and its log.",
+            "Wait. If the unit does not become ready, check the Events and the log of the pod.",
             title="Starting",
             causes=DELAY_CAUSES,
         ),
@@ -106,27 +110,27 @@ class UnitReason(ExplainedReason):
     WAITING_FOR_STOCK = (
         "WaitingForStock",
         Explanation(
-            "The claimed stock unit has not released its GPU yet.",
-            "Wait; the stock unit is releasing its GPU.",
+            "The consumed stock unit has not released its GPUs yet.",
+            "Wait until the stock unit has released its GPUs.",
         ),
     )
     STOPPED = (
         "Stopped",
         Explanation(
-            "The unit is stopped and holds no GPU.",
-            "Start the unit when it is needed again.",
+            "The unit is stopped and holds no GPUs.",
+            "Start the unit when you need it again.",
         ),
     )
     STOPPING = (
         "Stopping",
-        Explanation("The pod of the last run is terminating.", "Wait; the pod is terminating."),
+        Explanation("The previous pod is terminating.", "Wait until the pod is deleted."),
     )
     INVALID_SPEC = owner.INVALID_SPEC
     ACCESS_CONFIG_INVALID = (
         "AccessConfigInvalid",
         Explanation(
-            "The unit's access breaks a rule; the message names field and rule.",
-            "Correct the named field of the unit's access.",
+            "The `access` block of the unit is invalid; the message names the field and the rule.",
+            "Correct that field of the `access` block.",
         ),
     )
     NAME_CONFLICT = owner.NAME_CONFLICT
@@ -135,49 +139,49 @@ class UnitReason(ExplainedReason):
     UNIT_SERVICE_SYNC_FAILED = (
         "UnitServiceSyncFailed",
         Explanation(
-            "The cluster does not allow the platform to read or write the unit's Service.",
-            "Check the platform's permissions on Services.",
+            "The cluster rejected a read or a write of the unit's Service.",
+            "Check the platform's permissions for Services.",
         ),
     )
     UNIT_DEPLOYMENT_SYNC_FAILED = (
         "UnitDeploymentSyncFailed",
         Explanation(
-            "The cluster does not allow the platform to read or write the unit's Deployment.",
-            "Check the platform's permissions on Deployments.",
+            "The cluster rejected a read or a write of the unit's Deployment.",
+            "Check the platform's permissions for Deployments.",
         ),
     )
     FINALIZERS_REMAIN = owner.FINALIZERS_REMAIN
 
 
 UNIT_REASONS = explanations(UnitReason)
-"""What each reason means, and what a person does."""
+"""The explanation and the next step of each reason."""
 
 
 class UnitWait(ExplainedReason):
-    """Why an operation on units waits, in addition to what makes every operation wait."""
+    """The reasons of waiting operations on units, in addition to `OperationWait`."""
 
     STOPPING = (
         "Stopping",
         Explanation(
-            "A start waits until the pods of the last run are gone.",
-            "Wait; if it lasts, find out why the pod does not terminate.",
+            "The start waits until the previous pods of the unit are deleted.",
+            "Wait. If the operation does not continue, find out why the pod does not terminate.",
         ),
     )
     WAITING_FOR_STOCK = (
         "WaitingForStock",
         Explanation(
-            "The claimed stock was lost; the operation waits up to ten minutes for other stock.",
-            "Seed stock of that GPU spec, or raise its warm target.",
+            "No stock unit is claimed; the operation waits up to ten minutes for a ready one.",
+            "Seed stock of this GPU spec, or increase its warm target.",
         ),
     )
     SEEDING = (
         "Seeding",
         Explanation(
-            "A removal waits for stock that is being created.",
-            "Wait; the operation continues automatically.",
+            "The removal waits for stock units that are being created.",
+            "Wait. The operation continues automatically.",
         ),
     )
 
 
 UNIT_WAITS = explanations(UnitWait)
-"""What each wait means, and what a person does."""
+"""The explanation and the next step of each reason."""

@@ -1,4 +1,4 @@
-"""Reconciling GPU units of both roles: the wiring of observation, planner and mirror."""
+"""Reconciles GPU units of both roles: connects observation, planner and mirror to the driver."""
 
 from typing import Final
 
@@ -28,7 +28,7 @@ def _remains(cluster: Cluster, row: GpuUnit) -> Observation[str]:
 
 
 def _close(rows: QuerySet[GpuUnit], successor: Manifest | None) -> None:
-    """Close the row; a unit that waits for this stock need not wait any longer."""
+    """Close the row of a unit, and enqueue the unit that waits for this stock unit."""
     consumers = list(rows.exclude(consumed_by="").values_list("consumed_by", flat=True))
     unit_gone(rows, successor)
     runs = Q(phase=UnitPhase.READY) | Q(reason=UnitReason.UNIT_PROGRESSING)
@@ -40,9 +40,10 @@ def _close(rows: QuerySet[GpuUnit], successor: Manifest | None) -> None:
 
 
 def _note(unit: Manifest, observed: ObservedUnit) -> None:
-    """Close the row of the stock of which nothing is left: the unit that waited has observed it.
+    """Close the row of the consumed stock unit if this run observed that it is deleted.
 
-    Where another resource has its name, the stock's own run closes it and creates that one's row.
+    If another resource has the name of the stock unit, the reconciliation of the stock unit closes
+    the row and creates the row of the other resource.
     """
     match observed.source:
         case SourceGone(is_first_seen=True):

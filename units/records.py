@@ -1,4 +1,4 @@
-"""What the database knows of units, read for one run or for a comparison of all."""
+"""Reads the database state that the planner of units needs."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,26 +19,26 @@ from units.selectors import short_nodes, starts_void
 
 @dataclass(frozen=True, slots=True)
 class Records:
-    """What the database knows of some units; read after the units were."""
+    """The database state of some units, read after the units themselves."""
 
     consumed_by: Mapping[str, str]
-    """By the UID of a stock unit that has a row: the UID of its consumer, or empty."""
+    """UID of the consumer of each stock unit that has a row; empty if it is not consumed."""
     versions: Mapping[str, int]
-    """By the same: the resource version that is known of it."""
+    """Resource version of the row of each stock unit."""
     open_stock: frozenset[str]
-    """UIDs of those stock units whose row is open: objects of them may exist."""
+    """UIDs of the stock units whose row is open. Their objects may still exist."""
     creators: Mapping[str, Operation]
-    """By a unit's UID: the operation that its annotations name."""
+    """The operation that the annotations of each unit name as its creator, by UID of the unit."""
     open_operations: frozenset[int]
-    """Ids of the open ones among the operations last applied to the units."""
+    """Ids of the open operations among those last applied to the units."""
     void_starts: set[str]
     """UIDs of units whose last applied operation is a start that failed or was cancelled."""
     short_nodes: Sequence[Shortage]
-    """Nodes that offer fewer GPUs than their pods hold."""
+    """The nodes with a GPU shortage."""
 
     @classmethod
     def of(cls, units: Sequence[Manifest]) -> "Records":
-        """Read what is known of `units`, in a few queries whatever their number."""
+        """Read the state of `units`, with a constant number of queries."""
         sources = {source.uid for unit in units if (source := source_of(unit))}
         uids = sources | {unit["metadata"]["uid"] for unit in units}
         stock = GpuUnit.objects.filter(role=UnitRole.STOCK, uid__in=uids)
@@ -55,43 +55,41 @@ class Records:
         )
 
     def has_source(self, unit: Manifest, source: SourceReference) -> bool:
-        """Return whether the platform gave `unit` this source, or is about to.
+        """Return whether an operation of the platform gave `unit` this source.
 
-        A unit that was created with kubectl also has one once it was started; annotations that
-        were written with kubectl do not count.
+        Annotations that were written with kubectl do not count.
         """
         is_consumer = self.consumed_by.get(source.uid) == unit["metadata"]["uid"]
         return is_consumer or self._is_created(unit) or self.is_in_progress(unit)
 
     def is_pending(self, unit: Manifest, source: SourceReference) -> bool:
-        """Return whether the row of the source has no consumer yet.
+        """Return whether the source has no consumer yet.
 
-        A source without a row was consumed long ago, or before the database was lost, unless the
-        operation that names it is still open.
+        A source without a row counts as consumed, unless the operation that names it is open: its
+        row was deleted after the retention, or the database was lost.
         """
         if source.uid in self.consumed_by:
             return not self.consumed_by[source.uid]
         return self.is_in_progress(unit)
 
     def is_in_progress(self, unit: Manifest) -> bool:
-        """Return whether an open operation created or changed `unit`."""
+        """Return whether an operation that created or changed `unit` is open."""
         creator = self.creators.get(unit["metadata"]["uid"])
         is_being_created = creator is not None and creator.phase in OPEN_PHASES
         return is_being_created or applied_operation(unit) in self.open_operations
 
     def _is_created(self, unit: Manifest) -> bool:
-        """Return whether an operation created exactly this unit, or is creating it."""
-        creator = self.creators.get(unit["metadata"]["uid"])
-        return creator is not None and (
-            creator.phase in OPEN_PHASES
-            or (
-                creator.phase == OperationPhase.SUCCEEDED
-                and creator.object_uid == unit["metadata"]["uid"]
-            )
+        """Return whether a successful operation created exactly this unit."""
+        uid = unit["metadata"]["uid"]
+        creator = self.creators.get(uid)
+        return (
+            creator is not None
+            and creator.phase == OperationPhase.SUCCEEDED
+            and creator.object_uid == uid
         )
 
 
 def may_preempt(unit: Manifest) -> bool:
-    """Return whether a unit of this GPU spec may evict others for the GPU that its stock held."""
+    """Return whether the GPU spec of a unit allows it to preempt other pods."""
     name = str(field(unit, "spec", "specName") or "")
     return not GpuSpec.objects.filter(name=name, may_preempt=False).exists()

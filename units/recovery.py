@@ -1,6 +1,6 @@
-"""Rebuilds rows and operations of units and stock from the cluster.
+"""Rebuilds the rows and operations of units in both roles from the cluster.
 
-Called by `manage.py recover` only, while no process of the platform runs.
+Called only by `manage.py recover`, while no process of the platform is running.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -34,12 +34,12 @@ _MAX_COUNT = 100_000
 
 
 def recover_units(cluster: Cluster, *, dry_run: bool) -> Iterator[str]:
-    """Import every unit of the cluster; yield a line for each change and each inconsistency.
+    """Import all units of the cluster; yield a line for each change and inconsistency.
 
     A stock unit that a unit names as its source is recorded as consumed by that unit.
 
     Raises:
-        ClusterError: the cluster could not be read; nothing was changed.
+        ClusterError: If the cluster cannot be read; nothing is changed then.
     """
     listing = cluster.list(GPU_UNIT)
     units = sorted(listing.items, key=lambda unit: unit["metadata"]["creationTimestamp"])
@@ -47,7 +47,7 @@ def recover_units(cluster: Cluster, *, dry_run: bool) -> Iterator[str]:
     known = {uid: closed is None for uid, closed in rows.values_list("uid", "deleted_at")}
     with transaction.atomic():
         if not dry_run:
-            # The cluster may be another one, whose versions do not compare with those of the rows.
+            # Resource versions of different clusters cannot be compared.
             GpuUnit.objects.filter(deleted_at__isnull=True).update(resource_version=0)
         for unit in units:
             yield from _recover_unit(unit, known, dry_run=dry_run)
@@ -60,7 +60,10 @@ def recover_units(cluster: Cluster, *, dry_run: bool) -> Iterator[str]:
 
 
 def _recover_unit(unit: Manifest, known: Mapping[str, bool], *, dry_run: bool) -> Iterator[str]:
-    """Recover one unit; `known` has the UIDs with a row, and whether the row is open."""
+    """Recover one unit.
+
+    `known` contains the UIDs that have a row, with `True` if the row is open.
+    """
     name, operation = full_name(unit), operation_of(unit)
     if not has_marks(unit):
         yield f"{name}: not created by an operation; imported without one"
@@ -131,7 +134,7 @@ def _recover_sources(units: Sequence[Manifest], *, dry_run: bool) -> Iterator[st
 
 
 def _is_sourced(unit: Manifest) -> bool:
-    """Return whether a worker created `unit` for an operation that is open or succeeded."""
+    """Return whether a worker created `unit` for an operation that is open or has succeeded."""
     if role_of(unit["metadata"]["namespace"]) == UnitRole.STOCK or not has_marks(unit):
         return False
     creator = operation_of(unit)
@@ -144,7 +147,7 @@ def _is_sourced(unit: Manifest) -> bool:
 
 
 def _open_operation(unit: Manifest) -> Operation | None:
-    """Return the open operation that created `unit` or was applied to it, if there is one."""
+    """Return the open operation that created `unit` or was applied to it last, or `None`."""
     creator = operation_of(unit)
     if creator is not None and creator.phase in OPEN_PHASES:
         return creator
@@ -155,7 +158,7 @@ def _open_operation(unit: Manifest) -> Operation | None:
 def _recover_claim(
     unit: Manifest, source: SourceReference, operation: Operation, *, dry_run: bool
 ) -> Iterator[str]:
-    """Claim the unit's source for its open operation, which consumes it when it ends."""
+    """Claim the source of `unit` for its open operation, whose end consumes the source."""
     rows = GpuUnit.objects.filter(_of_source(source), role=UnitRole.STOCK, consumed_by="")
     row = rows.order_by("-uid").first()
     if row is None or row.claimed_by_id == operation.pk:
@@ -167,7 +170,7 @@ def _recover_claim(
 
 
 def _of_source(source: SourceReference) -> Q:
-    """Return the condition for its row, also if the seeding did not record its UID."""
+    """Return the condition that matches the row of a source, even if the row has no UID yet."""
     return Q(uid=source.uid) | Q(uid="", name=source.name, deleted_at__isnull=True)
 
 

@@ -1,82 +1,68 @@
-"""The bodies of the routes of GPU units and stock: the declared spec plus the request's fields."""
+"""Request bodies of the GPU unit and stock routes. Pure."""
 
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, model_validator
 from pydantic_core import InitErrorDetails, PydanticCustomError
+from typing_extensions import override
 
 from gpuplatform.errors import FieldError
-from gpuplatform.formats import names
-from gpuplatform.formats.model import SpecModel, invalid_spec
-from gpuplatform.formats.operation_id import OperationID
+from gpuplatform.formats.model import invalid_spec
+from gpuplatform.formats.request import ChangeBody, DnsLabel, OperationBody, OwnName
 from gpuplatform.workloads.function_worker import Serverless
 from gpuplatform.workloads.template import MAX_REPLICAS, Gpu, Image, Memory, SpecName, Template
-from units.core.spec import (
-    Access,
-    Cpu,
-    GPUUnitSpec,
-    access_fault,
-    port_fault,
-    without_empty_blocks,
-)
-
-
-def _own_name(name: str) -> str:
-    return names.dns_label(name, max_length=names.OWN_NAME_MAX)
-
+from units.core.spec import Access, Cpu, GPUUnitSpec, access_error, without_empty_blocks
 
 UnitName = Annotated[
-    str,
-    AfterValidator(_own_name),
+    OwnName,
     Field(
-        json_schema_extra={"pattern": f"^{names.DNS_LABEL}$", "maxLength": names.OWN_NAME_MAX},
         description="Name of the unit: a DNS label of at most 58 characters.",
         examples=["trainer"],
     ),
 ]
-AccessBlock = Annotated[Access, Field(description="How the unit is reached.")]
-_LABEL: dict[str, Any] = {"pattern": f"^{names.DNS_LABEL}$", "maxLength": names.LABEL_MAX}
+AccessBlock = Annotated[Access, Field(description="Settings of the access URL.")]
 
 _ENVELOPE = frozenset({"specName", "cpu", "memory", "gpu", "placement"})
 _REQUESTED = frozenset({"image", "template", "access", "serverless"})
 
 
-class GpuUnitCreate(SpecModel):
-    """Creates a GPU unit on a ready stock unit of a GPU spec."""
+class GpuUnitCreate(OperationBody):
+    """Creates a GPU unit that consumes a ready stock unit of a GPU spec."""
 
-    operation_id: OperationID = Field(alias="operationID")
     name: UnitName
-    namespace: Annotated[str, AfterValidator(names.dns_label)] | None = Field(
+    namespace: DnsLabel | None = Field(
         default=None,
-        json_schema_extra=_LABEL,
-        description="Namespace of the caller's tenant, which is the default and the only one.",
+        description="Namespace of the unit. Must be the namespace of the caller's tenant, which is"
+        " also the default.",
         examples=["runtime-instance"],
     )
-    spec_name: SpecName = Field(alias="specName", description="GPU spec of the unit.")
+    spec_name: SpecName = Field(alias="specName", description="Name of the GPU spec of the unit.")
     stock_name: UnitName | None = Field(
         default=None,
         alias="stockName",
-        description="Name of the stock unit to claim; by default the oldest ready one.",
+        description="Name of the stock unit to claim. Defaults to the oldest ready stock unit of"
+        " the GPU spec.",
     )
     stock_namespace: Literal["runtime-stock"] | None = Field(
         default=None,
         alias="stockNamespace",
-        description="Namespace of all stock, which is the default and the only one.",
+        description="Namespace of the stock unit. Must be `runtime-stock`, which is also the"
+        " default.",
     )
     image: Image = Field(description="Container image of the unit.")
     template: Template | None = None
     access: AccessBlock | None = None
 
     @model_validator(mode="after")
-    def access_fits_the_ports(self) -> "GpuUnitCreate":
-        """Refuse a primary port that would fail the unit with `AccessConfigInvalid`."""
-        fault = port_fault(self.access, self.template)
-        if fault:
+    def primary_port_exists(self) -> "GpuUnitCreate":
+        """Reject a primary port that is not a port of the template."""
+        error = access_error(self.access, self.template)
+        if error:
             raise ValidationError.from_exception_data(
                 "access",
                 [
                     InitErrorDetails(
-                        type=PydanticCustomError("access", "{why}", {"why": fault.message}),
+                        type=PydanticCustomError("access", "{why}", {"why": error.message}),
                         loc=("access", "primaryPort"),
                         input=self.access,
                     )
@@ -84,91 +70,71 @@ class GpuUnitCreate(SpecModel):
             )
         return self
 
-    def check_namespace(self, applies: str) -> None:
-        """Refuse a namespace other than the tenant's.
+    def check_namespace(self, allowed: str) -> None:
+        """Reject a namespace other than `allowed`, the namespace of the tenant.
 
         Raises:
-            InvalidSpec: it is another one.
+            InvalidSpec: If the request specifies another namespace.
         """
-        if self.namespace not in {None, applies}:
-            fault = FieldError("namespace", f"Must be '{applies}' or omitted.")
-            raise invalid_spec([fault])
+        if self.namespace not in {None, allowed}:
+            raise invalid_spec([FieldError("namespace", f"Must be '{allowed}' or omitted.")])
 
     def spec(self, stock: GPUUnitSpec) -> GPUUnitSpec:
-        """Return the spec of the unit: the size of its stock and the fields of the request."""
+        """Return the spec of the unit: the size of its stock unit and the requested fields."""
         envelope = {k: v for k, v in stock.normalised().items() if k in _ENVELOPE}
         requested = {k: v for k, v in self.payload().items() if k in _REQUESTED}
         return GPUUnitSpec.parse({**envelope, **requested})
 
+    @override
     def payload(self) -> dict[str, Any]:
-        """Return the payload of the request hash: without operationID and implied fields.
+        """Return the fields that are stored and hashed, without the fixed namespaces.
 
-        An explicit primary port stays, so that a later change of the ports does not move it.
+        An explicit primary port is kept, so that a later change of the ports does not change the
+        access URL.
         """
-        payload = self.normalised()
-        for key in ("operationID", "namespace", "stockNamespace"):
+        payload = super().payload()
+        for key in ("namespace", "stockNamespace"):
             payload.pop(key, None)
         return without_empty_blocks(payload)
 
 
 class WorkerUnitCreate(GpuUnitCreate):
-    """Creates a unit that is a worker of a function. No route accepts it."""
+    """Creates a unit that is a worker of a function. No route accepts this body."""
 
     serverless: Serverless
 
 
-class GpuUnitUpdate(SpecModel):
-    """Changes a GPU unit: a given field replaces, an omitted one stays."""
+class GpuUnitUpdate(ChangeBody):
+    """Changes a GPU unit. Omitted fields are unchanged."""
 
-    operation_id: OperationID = Field(alias="operationID")
     image: Image | None = Field(default=None, description="Container image of the unit.")
     template: Template | None = None
     access: AccessBlock | None = None
 
-    @model_validator(mode="after")
-    def changes_something(self) -> "GpuUnitUpdate":
-        """Refuse an operation that changes nothing."""
-        if self.image is None and self.template is None and self.access is None:
-            msg = "Give at least one of image, template and access."
-            raise ValueError(msg)
-        return self
-
-    def payload(self) -> dict[str, Any]:
-        """Return the given fields without the operationID; an empty block replaces."""
-        payload = self.normalised()
-        del payload["operationID"]
-        return payload
-
     def applied_to(self, spec: GPUUnitSpec) -> GPUUnitSpec:
-        """Return `spec` with the given fields replaced.
+        """Return `spec` with the specified fields replaced; an empty block is a value.
 
         Raises:
-            InvalidSpec: its access names a port that its template does not have.
+            InvalidSpec: If the primary port is not a port of the template.
         """
         changed = GPUUnitSpec.parse({**spec.normalised(), **self.payload()})
-        fault = access_fault(changed)
-        if fault:
-            raise invalid_spec([fault])
+        error = access_error(changed.access, changed.template)
+        if error:
+            raise invalid_spec([error])
         return changed
 
 
-class UnitAction(SpecModel):
+class UnitAction(OperationBody):
     """Stops or starts a GPU unit."""
 
-    operation_id: OperationID = Field(alias="operationID")
 
-    def payload(self) -> dict[str, Any]:
-        """Return the payload of the request hash: the route says everything."""
-        return {}
-
-
-class StockSeed(SpecModel):
+class StockSeed(OperationBody):
     """Seeds a number of stock units of a GPU spec."""
 
-    operation_id: OperationID = Field(alias="operationID")
     spec_name: SpecName = Field(
         alias="specName",
-        description="GPU spec of the stock. Seeding an unknown name adds it to the catalogue.",
+        description="Name of the GPU spec of the stock units. An unknown GPU spec is added to the"
+        " catalogue with the values of this request.",
     )
     cpu: Cpu | None = None
     memory: Memory | None = None
@@ -176,9 +142,3 @@ class StockSeed(SpecModel):
     replicas: int = Field(
         ge=1, le=MAX_REPLICAS, description="Number of stock units to create.", examples=[2]
     )
-
-    def payload(self) -> dict[str, Any]:
-        """Return the payload of the request hash: without the operationID."""
-        payload = self.normalised()
-        del payload["operationID"]
-        return payload

@@ -1,11 +1,10 @@
-"""Queries of GPU units and stock."""
+"""Queries of GPU units in both roles."""
 
 from collections.abc import Collection, Iterable, Sequence
 from enum import StrEnum
 from typing import Any, Final, cast
 
 from django.db.models import Count, Exists, OuterRef, Q, QuerySet, Sum
-from django.db.models.functions import Coalesce, Now
 
 from gpuplatform.errors import NotFound
 from gpuplatform.kube.kinds import Manifest
@@ -13,21 +12,21 @@ from gpuplatform.operations.models import Operation
 from gpuplatform.operations.phases import ENDED_PHASES, OperationPhase
 from gpuplatform.operations.provenance import applied_operation, was_written_by_platform
 from gpuplatform.operations.selectors import is_leftover
+from gpuplatform.reconciliation.leases import due_ids
 from gpuplatform.samples.capacity import SpecCapacity
 from units.core.shortage import Shortage
 from units.models import CLAIMABLE, GpuUnit, ShortNode, UnitHistory
 from units.phases import STOCK_NAMESPACE, UnitPhase, UnitRole
 
 START_KIND: Final = "unit.start"
-"""The kind of the operation that starts a stopped unit."""
+"""The operation kind that starts a stopped unit."""
 
-_USED = ("units", "failed", "gpus")
 _DECIDES = ("kind", "phase", "object_namespace", "object_name")
 _VOID_PHASES = (OperationPhase.FAILED, OperationPhase.CANCELLED)
 
 
 class StockState(StrEnum):
-    """The state of a stock unit that is neither consumed nor deleted; exactly one applies."""
+    """The states of a stock unit that is neither consumed nor deleted; they exclude each other."""
 
     STARTING = "starting"
     READY = "ready"
@@ -36,10 +35,13 @@ class StockState(StrEnum):
     DELETING = "deleting"
 
 
+_USES = (*(state.value for state in StockState), "active")
+"""The uses of GPUs by units."""
+
 _LIVE = Q(deleted_at__isnull=True)
 _STOCK = Q(role=UnitRole.STOCK)
 _HELD = _STOCK & _LIVE & Q(consumed_by="")
-"""Stock that exists or is being created and that no unit has consumed."""
+"""Stock units that exist or are being created, and that no unit has consumed."""
 _DELETING = Q(deletion_requested_at__isnull=False) | Q(phase=UnitPhase.TERMINATING)
 _CLAIMED = ~_DELETING & Q(claimed_by__isnull=False)
 _FREE = ~_DELETING & Q(claimed_by__isnull=True)
@@ -51,24 +53,30 @@ _STATES: Final = {
     StockState.FAILED: _FREE & Q(phase=UnitPhase.FAILED),
     StockState.DELETING: _DELETING,
 }
-"""The condition of each state, within the held stock."""
+"""The condition of each state, for stock units that match `_HELD`."""
 
 
 def units_live(role: UnitRole | None = None) -> QuerySet[GpuUnit]:
-    """Return units that exist or are being created, newest first; of one role if given."""
+    """Return the units that exist or are being created, newest first.
+
+    If `role` is specified, return only units of this role.
+    """
     live = GpuUnit.objects.filter(_LIVE)
     if role is not None:
         live = live.filter(role=role)
     return live.select_related("operation", "tenant").order_by("-id")
 
 
-def unit_get(namespace: str, name: str) -> GpuUnit:
-    """Return one active unit; stock is invisible here.
+def unit_get(namespace: str, name: str, *, for_update: bool = False) -> GpuUnit:
+    """Return an active unit that exists or is being created.
+
+    `for_update` locks the row, so that operations on a unit are accepted one by one.
 
     Raises:
-        NotFound: no active unit has that name.
+        NotFound: If no active unit has this name.
     """
-    found = units_live(UnitRole.ACTIVE).filter(namespace=namespace, name=name).first()
+    rows = units_live(UnitRole.ACTIVE).filter(namespace=namespace, name=name)
+    found = (rows.select_for_update(of=("self",)) if for_update else rows).first()
     if found is None:
         msg = f"GPU unit '{name}' not found in namespace '{namespace}'."
         raise NotFound(msg)
@@ -76,16 +84,16 @@ def unit_get(namespace: str, name: str) -> GpuUnit:
 
 
 def stock_live() -> QuerySet[GpuUnit]:
-    """Return stock that exists or is being created and is not consumed, newest first."""
+    """Return the stock units that match `_HELD`, newest first."""
     held = GpuUnit.objects.filter(_HELD)
     return held.select_related("operation", "tenant", "claimed_by").order_by("-id")
 
 
 def stock_get(name: str) -> GpuUnit:
-    """Return one stock unit that no unit has consumed.
+    """Return a stock unit that exists or is being created and that no unit has consumed.
 
     Raises:
-        NotFound: no stock unit has that name.
+        NotFound: If no such stock unit exists.
     """
     found = stock_live().filter(name=name).first()
     if found is None:
@@ -95,10 +103,10 @@ def stock_get(name: str) -> GpuUnit:
 
 
 def stock_newest(name: str) -> GpuUnit:
-    """Return the newest stock unit of that name, which may be consumed or deleted.
+    """Return the newest stock unit with this name, even if it is consumed or deleted.
 
     Raises:
-        NotFound: no stock unit has that name.
+        NotFound: If no stock unit has this name.
     """
     rows = GpuUnit.objects.filter(_STOCK, namespace=STOCK_NAMESPACE, name=name)
     found = rows.order_by("-id").first()
@@ -106,17 +114,17 @@ def stock_newest(name: str) -> GpuUnit:
 
 
 def stock_in(state: StockState) -> QuerySet[GpuUnit]:
-    """Return the stock of that state, newest first."""
+    """Return the stock units in a state, newest first."""
     return stock_live().filter(_STATES[state])
 
 
 def claimable(spec_name: str) -> QuerySet[GpuUnit]:
-    """Return the stock of a spec that a create may claim, oldest first."""
+    """Return the claimable stock units of a GPU spec, oldest first."""
     return GpuUnit.objects.filter(CLAIMABLE, spec_name=spec_name).order_by("id")
 
 
 def stock_state(row: GpuUnit) -> StockState:
-    """Return the state of a stock unit; a consumed or deleted one is being deleted."""
+    """Return the state of a stock unit: `DELETING` if it is consumed or deleted."""
     is_over = row.deletion_requested_at or row.deleted_at or row.consumed_by
     if is_over or row.phase == UnitPhase.TERMINATING:
         return StockState.DELETING
@@ -132,15 +140,13 @@ def stock_state(row: GpuUnit) -> StockState:
 
 
 def history_of(unit: GpuUnit) -> QuerySet[UnitHistory]:
-    """Return the changes of a unit's phase and reason, newest first."""
+    """Return the history of a unit, newest entry first."""
     return UnitHistory.objects.filter(unit=unit).select_related("operation").order_by("-id")
 
 
 def units_due(limit: int) -> list[int]:
-    """Return the ids of due units that no worker has claimed, longest due first."""
-    free = Q(lease_expires_at__isnull=True) | Q(lease_expires_at__lt=Now())
-    due = GpuUnit.objects.filter(free, _LIVE, due_at__lte=Now())
-    return list(due.exclude(uid="").order_by("due_at").values_list("id", flat=True)[:limit])
+    """Return the ids of at most `limit` due units that no worker has claimed."""
+    return due_ids(GpuUnit.objects.filter(_LIVE).exclude(uid=""), limit)
 
 
 def stock_ready_count() -> int:
@@ -149,7 +155,7 @@ def stock_ready_count() -> int:
 
 
 def short_nodes() -> tuple[Shortage, ...]:
-    """Return the nodes that offer fewer GPUs than their pods hold, by name."""
+    """Return the recorded GPU shortages, sorted by node name."""
     known = ShortNode.objects.values_list("name", "gpus_offered", "gpus_held")
     return tuple(Shortage(*one) for one in known)
 
@@ -160,9 +166,10 @@ def active_count() -> int:
 
 
 def capacity_by_spec() -> list[SpecCapacity]:
-    """Return the counts of the units of each spec, by name, in one query.
+    """Return the number of units and of their GPUs for each GPU spec, sorted by name.
 
-    The other fields have their defaults; `units.capacity` fills them.
+    A stopped unit holds no GPUs, and the GPUs of consumed stock belong to its consumer. The other
+    fields have their default values; `units.capacity` sets them. Runs one query.
     """
     counts = {
         **{state.value: _HELD & is_so for state, is_so in _STATES.items()},
@@ -171,38 +178,28 @@ def capacity_by_spec() -> list[SpecCapacity]:
         "consumed": _STOCK & ~Q(consumed_by=""),
         "deleted": _STOCK & Q(consumed_by="", deleted_at__isnull=False),
     }
+    holders = {**counts, "active": counts["active"] & ~Q(phase=UnitPhase.STOPPED)}
+    gpus = {f"gpus_{use}": Sum("gpu", filter=holders[use], default=0) for use in _USES}
     rows = (
         GpuUnit.objects.order_by("spec_name")
         .values("spec_name")
-        .annotate(**{name: Count("id", filter=which) for name, which in counts.items()})
+        .annotate(**{name: Count("id", filter=which) for name, which in counts.items()}, **gpus)
     )
     return [
-        SpecCapacity(name=row.pop("spec_name"), **row)
+        SpecCapacity(
+            name=row["spec_name"],
+            gpus={use: row[f"gpus_{use}"] for use in _USES},
+            **{name: row[name] for name in counts},
+        )
         for row in cast("Iterable[dict[str, Any]]", rows)
     ]
 
 
-def gpus_by_spec() -> dict[str, dict[str, int]]:
-    """Return the GPUs that the units of each spec hold or will hold, by state and `active`.
-
-    A stopped unit holds none; the GPU of consumed stock is its consumer's.
-    """
-    which = {state.value: _HELD & is_so for state, is_so in _STATES.items()}
-    which["active"] = _LIVE & Q(role=UnitRole.ACTIVE) & ~Q(phase=UnitPhase.STOPPED)
-    rows = (
-        GpuUnit.objects.filter(_LIVE)
-        .order_by("spec_name")
-        .values("spec_name")
-        .annotate(**{name: Coalesce(Sum("gpu", filter=is_so), 0) for name, is_so in which.items()})
-    )
-    return {
-        one["spec_name"]: {use: one[use] for use in which}
-        for one in cast("Iterable[dict[str, Any]]", rows)
-    }
-
-
 def usage_by_tenant(tenants: Collection[int]) -> dict[int, dict[str, int]]:
-    """Return the numbers of units, failed units and GPUs by tenant, without empty ones."""
+    """Return the number of units, failed units and GPUs of each tenant that has units.
+
+    The keys are the ids of the tenants.
+    """
     live = GpuUnit.objects.filter(_LIVE, role=UnitRole.ACTIVE, tenant__in=tenants)
     rows = (
         live.order_by("tenant")
@@ -210,71 +207,67 @@ def usage_by_tenant(tenants: Collection[int]) -> dict[int, dict[str, int]]:
         .annotate(
             units=Count("id"),
             failed=Count("id", filter=Q(phase=UnitPhase.FAILED)),
-            gpus=Coalesce(Sum("gpu", filter=~Q(phase=UnitPhase.STOPPED)), 0),
+            gpus=Sum("gpu", filter=~Q(phase=UnitPhase.STOPPED), default=0),
         )
     )
     found = cast("Iterable[dict[str, int]]", rows)
-    return {one["tenant"]: {name: one[name] for name in _USED} for one in found}
+    return {one.pop("tenant"): one for one in found}
 
 
 def gpus_by_tenant() -> dict[str, int]:
-    """Return the GPUs of each tenant's units that are not stopped, by the tenant's name."""
+    """Return the number of GPUs that the units of each tenant hold, by the tenant's name."""
     running = GpuUnit.objects.filter(_LIVE, role=UnitRole.ACTIVE, tenant__isnull=False)
     rows = running.exclude(phase=UnitPhase.STOPPED).order_by("tenant__name")
     return dict(rows.values_list("tenant__name").annotate(Sum("gpu")))
 
 
 def is_unit_leftover(unit: Manifest, operation: Operation | None) -> bool:
-    """Return whether a late write created `unit`: its operation ended without recording it.
+    """Return whether a late write created `unit` after its operation had ended without it.
 
-    `unit` has to be read first and `operation` second. A seeding creates several stock units: the
-    row of each name has the UID that the seeding recorded.
+    The caller must read `unit` before `operation`. A seeding creates several stock units and
+    records the UID of each in its row.
     """
     metadata = unit["metadata"]
     if metadata["namespace"] != STOCK_NAMESPACE:
         return is_leftover(unit, operation)
     if operation is None or operation.phase not in ENDED_PHASES:
         return False
-    made = operation.gpu_units.filter(role=UnitRole.STOCK, name=metadata["name"])
-    uids = set(made.values_list("uid", flat=True))
+    rows = operation.gpu_units.filter(role=UnitRole.STOCK, name=metadata["name"])
+    uids = set(rows.values_list("uid", flat=True))
     return bool(uids) and metadata["uid"] not in uids and was_written_by_platform(unit)
 
 
 def void_starts_to_retain() -> QuerySet[Operation]:
-    """Return the starts of existing units that failed or were cancelled.
+    """Return the failed and cancelled starts of units that are not deleted.
 
-    One of them may be the operation last applied to its unit, which runs if that is lost.
+    If such a start is the last operation applied to its unit, deleting it would start the unit.
     """
     live = GpuUnit.objects.filter(pk=OuterRef("object_row"), deleted_at__isnull=True)
     return Operation.objects.filter(Exists(live), kind=START_KIND, phase__in=_VOID_PHASES)
 
 
 def is_start_void(unit: Manifest) -> bool:
-    """Return whether the last operation applied to `unit` is a start that failed or was cancelled.
+    """Return whether the last operation applied to `unit` is a failed or cancelled start.
 
-    Such a unit counts as suspended (rule `voidstart` of the hand-over's model).
+    Such a unit counts as suspended (rule `voidstart` of the hand-over).
     """
     void = Operation.objects.filter(id__in={applied_operation(unit)} - {0}, kind=START_KIND)
     return bool(starts_void([unit], void.filter(phase__in=_VOID_PHASES).only(*_DECIDES)))
 
 
 def starts_void(units: Sequence[Manifest], operations: Iterable[Operation]) -> set[str]:
-    """Return the UIDs of units whose last applied operation is a failed or cancelled start.
+    """Return the UIDs of the units whose last applied operation is a failed or cancelled start.
 
-    `operations` are the candidates.
+    `operations` must contain the operations that were last applied to the units.
     """
-    started = {
-        one.pk: one for one in operations if one.kind == START_KIND and one.phase in _VOID_PHASES
+    void = {
+        (one.pk, one.object_namespace, one.object_name)
+        for one in operations
+        if one.kind == START_KIND and one.phase in _VOID_PHASES
     }
-
-    def is_void(metadata: Manifest, operation: Operation | None) -> bool:
-        return operation is not None and (
-            operation.object_namespace == metadata["namespace"]
-            and operation.object_name == metadata["name"]
-        )
-
+    last_applied = ((applied_operation(unit), unit["metadata"]) for unit in units)
     return {
-        unit["metadata"]["uid"]
-        for unit in units
-        if is_void(unit["metadata"], started.get(applied_operation(unit)))
+        metadata["uid"]
+        for applied, metadata in last_applied
+        if (applied, metadata["namespace"], metadata["name"]) in void
     }

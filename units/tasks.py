@@ -1,4 +1,4 @@
-"""Celery tasks of units. Each is a hint: it can be lost, repeated and run concurrently."""
+"""Celery tasks of units. A task can be lost, repeated, and run concurrently."""
 
 from celery import shared_task
 
@@ -29,7 +29,7 @@ def reconcile_unit(row_id: int) -> None:
 
 @shared_task(name=UnitTask.SWEEP_UNITS)
 def sweep_units() -> None:
-    """Enqueue every due unit, so that none is lost."""
+    """Enqueue the due units, in case their messages were lost."""
     if gate.probe():
         due = units_due(MAX_QUEUED)
         enqueue_missed(UnitTask.RECONCILE_UNIT, due, queue=Queue.RECONCILE)
@@ -37,7 +37,7 @@ def sweep_units() -> None:
 
 @shared_task(name=UnitTask.RECONCILE_ALL)
 def reconcile_all_units() -> None:
-    """Compare the cluster with the mirror, to find changes that the watch missed."""
+    """Compare the cluster with the mirror to find changes that the watch missed."""
     if gate.probe() and epoch.matches():
         with deadline(COMPARE_SECONDS):
             due = compare_all(get_cluster())
@@ -46,7 +46,7 @@ def reconcile_all_units() -> None:
 
 @shared_task(name=UnitTask.COMPARE_NODES)
 def compare_gpu_nodes() -> None:
-    """Find nodes with a GPU shortage, and reconcile the units on nodes that changed."""
+    """Find nodes with a GPU shortage, and enqueue the units on nodes whose shortage changed."""
     if gate.probe() and epoch.matches():
         with deadline(COMPARE_SECONDS):
             due = compare_nodes(get_cluster())
@@ -55,7 +55,7 @@ def compare_gpu_nodes() -> None:
 
 @shared_task(name=UnitTask.DELETE_LEFTOVERS)
 def remove_unit_leftovers() -> None:
-    """Delete the leftovers of ended operations."""
+    """Delete the units that late writes of ended operations created."""
     if gate.probe() and epoch.matches():
         with deadline(COMPARE_SECONDS):
             delete_leftovers(get_cluster())
@@ -63,14 +63,14 @@ def remove_unit_leftovers() -> None:
 
 @shared_task(name=UnitTask.TOP_UP_STOCK)
 def top_up_stock() -> None:
-    """Top up stock to the warm targets, and remove the stock of disabled specs."""
+    """Top up the stock to the warm targets, and remove the stock of disabled GPU specs."""
     if gate.probe() and epoch.matches():
         stock_tend()
 
 
 @shared_task(name=UnitTask.TEND_SPEC)
 def tend_spec(spec_id: int) -> None:
-    """Top up the stock of a spec that was just created or changed, or remove it."""
+    """Top up the stock of a created or changed GPU spec, or remove it if the spec is disabled."""
     spec = GpuSpec.objects.filter(pk=spec_id).first()
     if spec is not None and gate.probe() and epoch.matches():
         stock_tend_spec(spec)
@@ -78,11 +78,11 @@ def tend_spec(spec_id: int) -> None:
 
 @shared_task(name=UnitTask.SAMPLE_CAPACITY)
 def sample_capacity() -> None:
-    """Insert a capacity sample of each spec."""
+    """Insert a capacity sample for each GPU spec."""
     capacity_sample()
 
 
 @shared_task(name=UnitTask.PRUNE_UNITS)
 def prune_units() -> None:
-    """Delete rows of units, history and samples past their retention."""
+    """Delete the rows of units, their history and samples past their retention."""
     units_prune()

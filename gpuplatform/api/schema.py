@@ -4,10 +4,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
 from types import GenericAlias
-from typing import Any, get_args
+from typing import Any, Final, get_args
 
 from pydantic import (
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
     GetJsonSchemaHandler,
@@ -28,6 +29,10 @@ def api_alias(name: str) -> str:
     """Return the JSON name of a Python name: `operationID` for `operation_id`."""
     first, *rest = name.split("_")
     return first + "".join(_UPPER.get(part, part.capitalize()) for part in rest)
+
+
+NullIfEmpty: Final = BeforeValidator(lambda value: value or None)
+"""Converts an empty value of a column to null."""
 
 
 class Reply(BaseModel):

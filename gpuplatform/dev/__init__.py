@@ -1,1 +1,1 @@
-"""Development only, never in the image: embedded servers, the simulated cluster, demo data."""
+"""Development tools that are not in the image: embedded servers, simulated cluster, demo data."""

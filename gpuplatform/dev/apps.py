@@ -1,10 +1,10 @@
-"""The Django app of development, with commands that an installation does not have."""
+"""The Django app with the development commands."""
 
 from django.apps import AppConfig
 
 
 class DevelopmentConfig(AppConfig):
-    """Carries the commands that run the platform, its servers and the simulated cluster."""
+    """The app whose commands run the platform, its servers and the simulated cluster."""
 
     name = "gpuplatform.dev"
     label = "development"

@@ -1,8 +1,8 @@
-"""Rows of a large installation without objects in the cluster, to view the admin at that size.
+"""Database rows for load tests of the admin, without the corresponding objects in the cluster.
 
-Only `manage.py demo_load` creates them, in the database of a development data directory. All names
-start with `PREFIX`, which also selects the rows to delete. No row is due, and each is newer than
-any list of the cluster, so no process reconciles it or marks it as deleted.
+`manage.py demo_load` creates the rows in the database of a development data directory. All names
+start with `PREFIX`, which also selects the rows to delete. The rows are not due, and their
+resource version is higher than any other, so no process reconciles them or marks them as deleted.
 """
 
 from collections.abc import Iterator
@@ -41,12 +41,12 @@ _TABLES: Final = (
     ("inventory_gpuspec", "name LIKE %s"),
     ("operations_operation", "operation_id LIKE %s"),
 )
-"""The tables with such rows, in the order of deletion, and the conditions that select them."""
+"""Tables that contain demo rows, in the order of deletion, with conditions that select them."""
 
 
 @dataclass(frozen=True, slots=True)
 class _State:
-    """The state of a row, with the reasons of both kinds of resources."""
+    """A phase with the reasons that a pool and a unit report in this phase."""
 
     phase: str
     pool_reason: str
@@ -69,16 +69,19 @@ _STATES: Final = (
     _State(UnitPhase.PENDING, "", ""),
     _State(UnitPhase.TERMINATING, "", ""),
 )
-"""States of rows; each occurs as often as its share of this list."""
+"""States that are assigned to the demo rows in turn; repeated entries occur more often."""
 
 
 def is_loaded() -> bool:
-    """Return whether such rows exist."""
+    """Return whether the database contains demo rows."""
     return Operation.objects.filter(operation_id__startswith=PREFIX).exists()
 
 
 def load(number: int) -> Iterator[int]:
-    """Create `number` operations, pools, stock units and units; yield the number so far."""
+    """Create `number` rows of each kind and yield the number created so far after each batch.
+
+    The kinds are operations, stock pools, stock units and active units.
+    """
     tenant, start = tenant_by_name(), now()
     GpuSpec.objects.bulk_create(_spec(n) for n in range(SPECS))
     for first in range(0, number, BATCH):
@@ -90,18 +93,18 @@ def load(number: int) -> Iterator[int]:
 
 
 def remove() -> int:
-    """Delete all such rows; return their number."""
+    """Delete all demo rows and return the number of deleted rows."""
     with transaction.atomic(), connection.cursor() as cursor:
         deleted = 0
         for table, condition in _TABLES:
-            # The names of the tables are constants; the driver quotes values only.
+            # Table names are constants. The driver can quote only values.
             cursor.execute(f"DELETE FROM {table} WHERE {condition}", [f"{PREFIX}%"])  # noqa: S608
             deleted += cursor.rowcount
     return deleted
 
 
 def _analyze() -> None:
-    """Update the statistics immediately, as autovacuum does later."""
+    """Update the planner statistics without waiting for autovacuum."""
     with connection.cursor() as cursor:
         for table, _ in _TABLES:
             cursor.execute(f"VACUUM ANALYZE {table}")

@@ -50,6 +50,14 @@ class Quantity:
         nanos = _nanos(match, text)
         return cls(-nanos if match["sign"] == "-" else nanos)
 
+    @classmethod
+    def parsed_or_zero(cls, amount: object) -> Self:
+        """Return the quantity that another program wrote, or 0 if it is not a valid quantity."""
+        try:
+            return cls.parse(str(amount or "0"))
+        except ValueError:
+            return cls(0)
+
     def canonical(self) -> str:
         """Return the canonical form: the shorter of the binary and the decimal form.
 

@@ -1,17 +1,18 @@
 """Creates, changes and deletes the resource of an operation, for every kind of resource."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
-from gpuplatform.errors import ClusterRejected
+from gpuplatform.errors import ClusterRejected, InvalidSpec
 from gpuplatform.kube.client import Cluster
 from gpuplatform.kube.kinds import Manifest, ResourceKind
 from gpuplatform.operations.models import Operation
 from gpuplatform.operations.phases import OperationWait
 from gpuplatform.operations.provenance import APPLIED_OPERATION_ANNOTATION, bears
 from gpuplatform.operations.registry import Done, Failed, Waiting
-from gpuplatform.operations.selectors import is_leftover, operation_of
+from gpuplatform.operations.selectors import is_applied, is_leftover, operation_of
+from gpuplatform.operations.versions import IF_MATCH, stale, version_of
 from gpuplatform.reconciliation.models import MirrorRow
 from gpuplatform.reconciliation.staleness import confirm_deleted
 
@@ -94,6 +95,39 @@ class Target(Generic[RowT]):
             if error.reason == _NOT_FOUND:
                 return self.missing(operation)
             raise
+
+    def update(
+        self,
+        cluster: Cluster,
+        operation: Operation,
+        changed: Callable[[Manifest], Manifest],
+    ) -> Done | Failed:
+        """Change the resource from its present spec to the spec that `changed` returns for it.
+
+        The patch is not sent if this operation, or a later one that replaces it, was applied
+        (rule `applied`), or if the payload names another version of the resource.
+
+        Raises:
+            ClusterConflict: If the resource changed after it was read.
+        """
+        found = self.read(cluster, operation)
+        if found is None:
+            return self.missing(operation)
+        if is_applied(found, operation):
+            return Done(found)
+        metadata, version = found["metadata"], operation.payload.get(IF_MATCH)
+        if version not in {None, version_of(metadata["uid"], metadata["generation"])}:
+            error = stale(f"the {self.noun} '{operation.object_name}'")
+            return Failed(error.code, error.message)
+        present = found.get("spec") or {}
+        try:
+            wanted = changed(present)
+        except InvalidSpec as error:
+            details = "; ".join(f"{one.field}: {one.message}" for one in error.details)
+            return Failed(
+                "invalid_request", f"The change of the {self.noun} is invalid: {details}"
+            )
+        return self.change(cluster, operation, found, replacement(present, wanted))
 
     def delete(self, cluster: Cluster, operation: Operation) -> Done:
         """Delete the resource. Succeeds if it does not exist."""

@@ -70,6 +70,12 @@ def claim(queryset: QuerySet[RowT], pk: int, **changes: object) -> RowLease[RowT
     return None
 
 
+def due_ids(queryset: QuerySet[RowT], limit: int) -> list[int]:
+    """Return the ids of at most `limit` due rows without a lease, sorted by due time."""
+    due = queryset.filter(_FREE, due_at__lte=Now()).order_by("due_at")
+    return list(due.values_list("pk", flat=True)[:limit])
+
+
 def mark_due(queryset: QuerySet[RowT]) -> int:
     """Mark rows due now, also during a run. Return the number of rows."""
     return queryset.update(due_seq=F("due_seq") + 1, due_at=Now())

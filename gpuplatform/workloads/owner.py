@@ -120,8 +120,8 @@ class Owner:
     """Reason if the Service cannot be read or written."""
     deployment_refused: str
     """Reason if the Deployment cannot be read or written."""
-    settled: Mapping[str, EventType]
-    """Phases that cause an Event, with the type of the Event."""
+    resting: str
+    """Phase of a resource without desired pods: `Empty` or `Stopped`."""
     fields: Sequence[str]
     """Status fields of the kind. They keep their values if no newer values are known."""
     degraded: frozenset[str] = field(default=frozenset())
@@ -274,11 +274,11 @@ class Owner:
         ]
 
     def _event(self, summary: StatusSummary) -> Event | None:
-        type_ = self.settled.get(summary.phase)
-        if type_ is None:
+        """Return the Event about the phase; `None` while the resource is progressing."""
+        if summary.phase not in {READY, self.resting, FAILED, TERMINATING}:
             return None
-        is_degraded = summary.reason in self.degraded
-        type_ = EventType.WARNING if is_degraded else type_
+        is_well = summary.phase in {READY, self.resting} and summary.reason not in self.degraded
+        type_ = EventType.NORMAL if is_well else EventType.WARNING
         return Event(type_, str(summary.reason), summary.message)
 
 

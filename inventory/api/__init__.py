@@ -1,1 +1,1 @@
-"""The operators' API of the inventory."""
+"""HTTP routes of stock pools and GPU specs, for operators."""

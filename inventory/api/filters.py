@@ -1,67 +1,62 @@
-"""Query parameters of the routes of stock pools and the catalogue."""
+"""Query parameters of the stock pool and GPU spec routes."""
 
 from typing import Any, Literal
 
 from django.db.models import QuerySet
 from pydantic import Field
+from typing_extensions import override
 
-from gpuplatform.api.query import DeletionQuery, PageQuery, Query, Several, Word
-from inventory.models import GpuSpec, StockPool
+from gpuplatform.api.query import DeletionQuery, PageQuery, Query, Several
+from gpuplatform.operations.api.resources import ResourcesQuery, RowT
+from inventory.models import GpuSpec
 from inventory.phases import PoolPhase
 from inventory.requests.pools import DEFAULT_NAMESPACE, Namespace
 
 
-class PoolsQuery(PageQuery):
-    """Filters of the list of pools."""
+class PoolsQuery(ResourcesQuery):
+    """Filters of the list of stock pools."""
 
-    namespace: Several[Namespace] = Field(default=(), description="Only these namespaces.")
-    phase: Several[PoolPhase] = Field(default=(), description="Only these phases.")
-    reason: Several[Word] = Field(default=(), description="Only these reasons.")
-    spec_name: Several[Word] = Field(
-        default=(), alias="specName", description="Only these GPU specs."
+    namespace: Several[Namespace] = Field(
+        default=(), description="Return only stock pools in these namespaces."
     )
-    search: str | None = Field(
-        default=None,
-        max_length=63,
-        description="Only pools with this text in their name, ignoring case.",
+    phase: Several[PoolPhase] = Field(
+        default=(), description="Return only stock pools in these phases."
     )
 
-    def applied_to(self, rows: QuerySet[StockPool]) -> QuerySet[StockPool]:
-        """Return the rows that the filters select."""
-        wanted = {
-            "namespace__in": self.namespace,
-            "phase__in": self.phase,
-            "reason__in": self.reason,
-            "spec_name__in": self.spec_name,
-            "name__icontains": self.search,
-        }
-        return rows.filter(**{key: value for key, value in wanted.items() if value})
+    @override
+    def applied_to(self, rows: QuerySet[RowT]) -> QuerySet[RowT]:
+        """Return the rows that match all filters."""
+        found = super().applied_to(rows)
+        return found.filter(namespace__in=self.namespace) if self.namespace else found
 
 
 class PoolQuery(Query):
-    """The namespace of a pool."""
+    """The namespace of a stock pool."""
 
-    namespace: Namespace = Field(default=DEFAULT_NAMESPACE, description="Namespace of the pool.")
+    namespace: Namespace = Field(
+        default=DEFAULT_NAMESPACE, description="Namespace of the stock pool."
+    )
 
 
 class DeletePoolQuery(PoolQuery, DeletionQuery):
-    """The namespace of a pool, and the operationID of its deletion."""
+    """The namespace of a stock pool and the operationID of its deletion."""
 
 
 class SpecsQuery(PageQuery):
-    """Filters of the catalogue."""
+    """Filters of the list of GPU specs."""
 
     search: str | None = Field(
         default=None,
         max_length=63,
-        description="Only specs with this text in their name, ignoring case.",
+        description="Return only GPU specs whose name contains this text, ignoring case.",
     )
     enabled: Literal["true", "false"] | None = Field(
-        default=None, description="Only enabled specs, or only disabled ones."
+        default=None,
+        description="Return only GPU specs that are enabled (`true`) or disabled (`false`).",
     )
 
     def applied_to(self, rows: QuerySet[GpuSpec]) -> QuerySet[GpuSpec]:
-        """Return the rows that the filters select."""
+        """Return the rows that match all filters."""
         wanted: dict[str, Any] = {"name__icontains": self.search} if self.search else {}
         if self.enabled:
             wanted["is_enabled"] = self.enabled == "true"

@@ -1,163 +1,124 @@
-"""Replies about stock pools and the catalogue."""
+"""Response models of the stock pool and GPU spec routes."""
 
 from datetime import datetime
+from functools import partial
 from typing import Annotated, Any, Self
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
-from gpuplatform.api.conditions import ConditionReply, conditions_of
-from gpuplatform.api.schema import Reply, SchemaOf, conforming_block, words
-from gpuplatform.workloads.causes import StartupCause
+from gpuplatform.api.schema import NullIfEmpty, Reply, SchemaOf, conforming_block, words
+from gpuplatform.operations.api.resources import ResourceReply, path_field
 from gpuplatform.workloads.placement import Placement
 from gpuplatform.workloads.template import PodTemplate
-from inventory.models import GpuSpec, StockPool
+from inventory.models import GpuSpec
 from inventory.phases import PoolPhase, PoolReason
 
 
-class StockPoolReply(Reply):
-    """A stock pool: its spec and its status."""
+class StockPoolReply(ResourceReply):
+    """Spec and status of a stock pool."""
 
-    name: str = Field(description="Name of the pool.", examples=["h100"])
-    namespace: str = Field(description="Namespace of the pool.", examples=["default"])
-    spec_name: str = Field(description="GPU spec of its pods.", examples=["h100-1g"])
-    image: str | None = Field(
-        description="Image of its pods; null: the platform's reservation image.",
-        examples=["docker.io/library/python:3.13-slim"],
-    )
-    memory: str | None = Field(
-        description="Memory of each pod; null: no request and no limit.", examples=["16Gi"]
-    )
-    gpu: int = Field(description="GPUs of each pod.", examples=[1])
-    template: Annotated[dict[str, Any], SchemaOf(PodTemplate)] | None = Field(
-        description="Command, arguments, environment and ports; null: those of the image.",
-        examples=[{"ports": [{"name": "http", "port": 8080}]}],
-    )
-    desired_replicas: int = Field(description="Desired number of pods.", examples=[2])
-    available_replicas: int = Field(description="Number of pods that are available.", examples=[2])
-    allocated_replicas: int = Field(
-        description="Number of desired pods that are not available.", examples=[0]
-    )
+    name: str = Field(description="Name of the stock pool.", examples=["h100"])
+    namespace: str = Field(description="Namespace of the stock pool.", examples=["default"])
     phase: PoolPhase = Field(
-        description="Summary of the pool's state.", examples=[PoolPhase.READY.value]
+        description="Summary of the state of the stock pool.", examples=[PoolPhase.READY.value]
     )
     reason: str = Field(
-        description="Code that explains the phase; empty until the status is written.",
+        description="Code that explains the phase; empty until the status is reported.",
         examples=[PoolReason.DEPLOYMENT_READY.value],
         json_schema_extra=words(PoolReason, empty=True),
     )
-    message: str = Field(
-        description="Explanation of the phase for people.", examples=["2 of 2 pods are available."]
+    image: str | None = path_field(
+        "spec",
+        "image",
+        description="Container image of the pods; null for the platform's reservation image.",
+        examples=["docker.io/library/python:3.13-slim"],
     )
-    cause: StartupCause | None = Field(
-        description="What keeps a pod from running or from being ready; null if nothing does."
+    memory: str | None = path_field(
+        "spec",
+        "memory",
+        description="Memory of each pod; null if no memory is requested.",
+        examples=["16Gi"],
     )
-    service_name: str | None = Field(
-        description="Service of its pods; null without ports.", examples=["pool-h100"]
+    gpu: int = path_field(
+        "spec",
+        "gpu",
+        default=0,
+        description="Number of GPUs of each pod.",
+        examples=[1],
     )
-    conditions: list[ConditionReply] = Field(description="Conditions of the resource's status.")
-    generation: int = Field(description="Generation of the spec.", examples=[1])
-    observed_generation: int = Field(
-        description="Generation of the spec that phase and conditions describe.", examples=[1]
+    template: Annotated[
+        Annotated[dict[str, Any], SchemaOf(PodTemplate)] | None,
+        BeforeValidator(partial(conforming_block, PodTemplate)),
+    ] = path_field(
+        "spec",
+        "template",
+        description="Command, arguments, environment variables and ports of the container; null if"
+        " the spec has no template.",
+        examples=[{"ports": [{"name": "http", "port": 8080}]}],
     )
-    uid: str | None = Field(
-        description="UID of the resource; null until it exists.",
-        examples=["9b2f6a0e-5f0d-4c56-9d0a-7f6a4a2f3c11"],
+    desired_replicas: int = Field(description="Desired number of pods.", examples=[2])
+    available_replicas: int = Field(description="Number of available pods.", examples=[2])
+    allocated_replicas: int = Field(
+        description="Number of desired pods that are not available.", examples=[0]
     )
-    created_at: datetime = Field(description="When its creation was accepted.")
-    deletion_timestamp: datetime | None = Field(
-        description="When its deletion was accepted; null if it was not."
+    service_name: Annotated[str | None, NullIfEmpty] = Field(
+        description="Name of the Service of the pods; null if the template has no ports.",
+        examples=["pool-h100"],
     )
-    last_sync_time: datetime | None = Field(
-        description="When it was last copied from the cluster; null until it was."
-    )
-    operation_id: str | None = Field(
-        description="Operation that created it; null if it was created with kubectl.",
-        examples=["create-stock-pool-1"],
-    )
-
-    @classmethod
-    def of(cls, pool: StockPool) -> Self:
-        """Return the reply for a row."""
-        spec = pool.spec
-        return cls(
-            name=pool.name,
-            namespace=pool.namespace,
-            spec_name=pool.spec_name,
-            image=spec.get("image"),
-            memory=spec.get("memory"),
-            gpu=spec.get("gpu", 0),
-            template=conforming_block(PodTemplate, spec.get("template")),
-            desired_replicas=pool.desired_replicas,
-            available_replicas=pool.available_replicas,
-            allocated_replicas=pool.allocated_replicas,
-            phase=PoolPhase(pool.phase),
-            reason=pool.reason,
-            message=pool.message,
-            cause=StartupCause(pool.cause) if pool.cause else None,
-            service_name=pool.service_name or None,
-            conditions=conditions_of(pool.conditions),
-            generation=pool.generation,
-            observed_generation=pool.observed_generation,
-            uid=pool.uid or None,
-            created_at=pool.created_at,
-            deletion_timestamp=pool.deletion_requested_at,
-            last_sync_time=pool.last_sync_at,
-            operation_id=pool.operation.operation_id if pool.operation else None,
-        )
 
 
 class GpuSpecReply(Reply):
     """A GPU spec of the catalogue."""
 
     name: str = Field(
-        description="Name of the spec: the `specName` of stock and units.", examples=["h100-2g"]
+        description="Name of the GPU spec: the `specName` of stock and units.",
+        examples=["h100-2g"],
     )
-    description: str = Field(description="Description for people.", examples=["Two H100"])
-    cpu: str | None = Field(description="CPU of a unit; null: none.", examples=["8"])
-    memory: str | None = Field(description="Memory of a unit; null: none.", examples=["64Gi"])
-    gpu: int = Field(description="GPUs of a unit.", examples=[2])
-    product: str | None = Field(
-        description="Value of the node label `nvidia.com/gpu.product`; null: any.",
+    description: str = Field(
+        description="Human-readable description of the GPU spec.", examples=["Two H100"]
+    )
+    cpu: Annotated[str | None, NullIfEmpty] = Field(
+        description="CPU of one unit; null if no CPU is requested.", examples=["8"]
+    )
+    memory: Annotated[str | None, NullIfEmpty] = Field(
+        description="Memory of one unit; null if no memory is requested.", examples=["64Gi"]
+    )
+    gpu: int = Field(description="Number of GPUs of one unit.", examples=[2])
+    product: Annotated[str | None, NullIfEmpty] = Field(
+        description="Required value of the node label `nvidia.com/gpu.product`; null for any.",
         examples=["NVIDIA-H100-80GB-HBM3"],
     )
-    placement: Annotated[dict[str, Any], SchemaOf(Placement)] | None = Field(
-        description="Node selector and tolerations; null: none."
+    placement: Annotated[Annotated[dict[str, Any], SchemaOf(Placement)] | None, NullIfEmpty] = (
+        Field(description="Node selector and tolerations of the pods; null if there are none.")
     )
     warm_target: int = Field(
-        description="Number of ready stock units that the platform maintains.", examples=[2]
+        description="Number of ready stock units that the platform maintains; 0 disables the"
+        " automatic top-up.",
+        examples=[2],
     )
-    top_up_paused: bool = Field(
-        description="Whether the platform ignores the warm target for now.", examples=[False]
+    is_top_up_paused: bool = Field(
+        alias="topUpPaused",
+        description="Whether the automatic top-up to the warm target is paused.",
+        examples=[False],
     )
-    restock_on_delete: bool = Field(
-        description="Whether a new stock unit replaces each deleted unit.", examples=[False]
+    restocks_on_delete: bool = Field(
+        alias="restockOnDelete",
+        description="Whether the platform creates a new stock unit for each deleted unit.",
+        examples=[False],
     )
     may_preempt: bool = Field(
-        description="Whether a unit may evict other pods to get the GPUs that its stock held.",
+        description="Whether a unit can preempt other pods to get the GPUs of its stock unit.",
         examples=[True],
     )
-    enabled: bool = Field(
-        description="Whether stock of the spec is seeded and claimed.", examples=[True]
+    is_enabled: bool = Field(
+        alias="enabled",
+        description="Whether stock of the GPU spec can be seeded and claimed.",
+        examples=[True],
     )
-    created_at: datetime = Field(description="When it was created.")
-    updated_at: datetime = Field(description="When it last changed.")
+    created_at: datetime = Field(description="Time at which the GPU spec was created.")
+    updated_at: datetime = Field(description="Time at which the GPU spec last changed.")
 
     @classmethod
     def of(cls, row: GpuSpec) -> Self:
-        """Return the reply for a row."""
-        return cls(
-            name=row.name,
-            description=row.description,
-            cpu=row.cpu or None,
-            memory=row.memory or None,
-            gpu=row.gpu,
-            product=row.product or None,
-            placement=row.placement or None,
-            warm_target=row.warm_target,
-            top_up_paused=row.is_top_up_paused,
-            restock_on_delete=row.restocks_on_delete,
-            may_preempt=row.may_preempt,
-            enabled=row.is_enabled,
-            created_at=row.created_at,
-            updated_at=row.updated_at,
-        )
+        """Return the response for a GPU spec."""
+        return cls.model_validate(row)

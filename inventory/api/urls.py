@@ -1,4 +1,4 @@
-"""Addresses of the stock pools and the catalogue."""
+"""URLs of the stock pool and GPU spec routes."""
 
 from django.urls import path
 

@@ -1,4 +1,4 @@
-"""Routes of stock pools and the catalogue."""
+"""Views of the stock pool and GPU spec routes."""
 
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -38,7 +38,7 @@ _SPEC = ("GPUSpec", "h100-2g")
 
 
 class StockPools(ApiView):
-    """All stock pools."""
+    """Lists and creates stock pools."""
 
     @Endpoint(
         id="listStockPools",
@@ -48,7 +48,7 @@ class StockPools(ApiView):
         replies={200: StockPoolReply},
     )
     def get(self, request: Request, *, query: PoolsQuery) -> Response:
-        """Return one page of pools."""
+        """Return one page of stock pools."""
         page = paginate(query.applied_to(pools_live()), query)
         return Response(mapped(page, [StockPoolReply.of(row) for row in page.rows]))
 
@@ -61,12 +61,12 @@ class StockPools(ApiView):
         errors=[NameConflict],
     )
     def post(self, request: Request, *, body: StockPoolCreate) -> Response:
-        """Accept the creation; the pool is `Pending` until its resource exists."""
+        """Accept the creation. The stock pool is `Pending` until its resource exists."""
         return accepted_reply(request, pool_create(tenant=caller_of(request).tenant, body=body))
 
 
 class StockPoolDetail(ApiView):
-    """One stock pool."""
+    """Returns, changes and deletes a stock pool."""
 
     @Endpoint(
         id="getStockPool",
@@ -78,14 +78,14 @@ class StockPoolDetail(ApiView):
         headers=[ETAG_HEADER],
     )
     def get(self, request: Request, *, name: str, query: PoolQuery) -> Response:
-        """Return the pool in its current state."""
+        """Return the stock pool with its ETag."""
         pool = pool_get(query.namespace, name)
         etag = version_of(pool.uid, pool.generation)
         return Response(StockPoolReply.of(pool), headers=etag_header(etag))
 
     @Endpoint(
         id="patchStockPool",
-        summary="Change replicas, image or template of a stock pool",
+        summary="Change the replicas, the image or the template of a stock pool",
         tag=_POOLS,
         body=StockPoolPatch,
         query=PoolQuery,
@@ -96,7 +96,7 @@ class StockPoolDetail(ApiView):
     def patch(
         self, request: Request, *, name: str, body: StockPoolPatch, query: PoolQuery
     ) -> Response:
-        """Accept the change: a given field replaces, an omitted one stays."""
+        """Accept the change. Omitted fields are unchanged."""
         result = pool_update(
             tenant=caller_of(request).tenant,
             namespace=query.namespace,
@@ -115,7 +115,7 @@ class StockPoolDetail(ApiView):
         errors=[NotFound],
     )
     def delete(self, request: Request, *, name: str, query: DeletePoolQuery) -> Response:
-        """Accept the deletion; the pool is `Terminating` until its pods are gone."""
+        """Accept the deletion. The stock pool is `Terminating` until its pods are deleted."""
         result = pool_request_deletion(
             tenant=caller_of(request).tenant,
             operation_id=query.operation_id,
@@ -126,36 +126,36 @@ class StockPoolDetail(ApiView):
 
 
 class GpuSpecs(ApiView):
-    """The catalogue."""
+    """Lists and creates GPU specs."""
 
     @Endpoint(
         id="listGpuSpecs",
-        summary="List the catalogue of GPU specs, newest first",
+        summary="List the GPU specs of the catalogue, newest first",
         tag=_SPECS,
         query=SpecsQuery,
         replies={200: GpuSpecReply},
     )
     def get(self, request: Request, *, query: SpecsQuery) -> Response:
-        """Return one page of specs."""
+        """Return one page of GPU specs."""
         page = paginate(query.applied_to(specs_all()), query)
         return Response(mapped(page, [GpuSpecReply.of(row) for row in page.rows]))
 
     @Endpoint(
         id="createGpuSpec",
-        summary="Create a GPU spec in the catalogue",
+        summary="Add a GPU spec to the catalogue",
         tag=_SPECS,
         body=GpuSpecCreate,
         replies=accepted(SpecOperation.CREATE, *_SPEC),
         errors=[NameConflict],
     )
     def post(self, request: Request, *, body: GpuSpecCreate) -> Response:
-        """Accept the creation; the spec can be used immediately."""
+        """Accept the creation. The GPU spec can be used immediately."""
         result = gpu_spec_create(tenant=caller_of(request).tenant, body=body)
         return accepted_reply(request, result)
 
 
 class GpuSpecDetail(ApiView):
-    """One GPU spec."""
+    """Returns, changes and deletes a GPU spec."""
 
     @Endpoint(
         id="getGpuSpec",
@@ -166,13 +166,13 @@ class GpuSpecDetail(ApiView):
         headers=[ETAG_HEADER],
     )
     def get(self, request: Request, *, name: str) -> Response:
-        """Return the spec."""
+        """Return the GPU spec with its ETag."""
         row = spec_get(name)
         return Response(GpuSpecReply.of(row), headers=etag_header(spec_version(row)))
 
     @Endpoint(
         id="patchGpuSpec",
-        summary="Change a GPU spec; existing stock and units keep their values",
+        summary="Change a GPU spec without affecting existing stock and units",
         tag=_SPECS,
         body=GpuSpecPatch,
         replies=accepted(SpecOperation.UPDATE, *_SPEC),
@@ -180,7 +180,7 @@ class GpuSpecDetail(ApiView):
         headers=[IF_MATCH_HEADER],
     )
     def patch(self, request: Request, *, name: str, body: GpuSpecPatch) -> Response:
-        """Accept the change; it takes effect immediately."""
+        """Accept the change, which takes effect immediately."""
         result = gpu_spec_update(
             tenant=caller_of(request).tenant, name=name, body=body, etag=expected_etag(request)
         )
@@ -195,7 +195,7 @@ class GpuSpecDetail(ApiView):
         errors=[NotFound, PhaseConflict],
     )
     def delete(self, request: Request, *, name: str, query: DeletionQuery) -> Response:
-        """Accept the deletion; it takes effect immediately."""
+        """Accept the deletion, which takes effect immediately."""
         result = gpu_spec_delete(
             tenant=caller_of(request).tenant, name=name, operation_id=query.operation_id
         )

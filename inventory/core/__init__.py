@@ -1,1 +1,1 @@
-"""Decisions about stock pools and GPU specs. Pure."""
+"""The declared spec, the names, the manifests and the planner of stock pools. Pure."""

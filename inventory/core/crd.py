@@ -1,4 +1,4 @@
-"""The CustomResourceDefinition of a stock pool, from its declared spec and status."""
+"""The CustomResourceDefinition of stock pools, generated from the models in `spec`."""
 
 from gpuplatform.crds.schema import Presentation, PrinterColumn, crd_manifest
 from gpuplatform.kube.kinds import STOCK_POOL

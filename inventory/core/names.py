@@ -1,7 +1,7 @@
-"""The names of a stock pool's objects, for all components.
+"""Names of the objects of a stock pool.
 
-A pool's name has at most 58 characters, so each derived name fits a DNS label and nothing is ever
-cut.
+The name of a stock pool has at most 58 characters, so that each derived name is a DNS label and is
+never truncated.
 """
 
 from gpuplatform.formats.names import generated_name
@@ -9,16 +9,14 @@ from gpuplatform.formats.names import generated_name
 _PREFIX = "pool"
 
 
-def deployment_name(pool: str) -> str:
-    """Return the name of the pool's Deployment."""
-    return f"{_PREFIX}-{pool}"
-
-
-def service_name(pool: str) -> str:
-    """Return the name of the pool's Service."""
+def object_name(pool: str) -> str:
+    """Return the name of the Deployment and of the Service of a stock pool."""
     return f"{_PREFIX}-{pool}"
 
 
 def generated_pool_name(spec_name: str, *, tenant: str, operation_id: str) -> str:
-    """Return the name of a pool that was requested without one: the same for each attempt."""
+    """Return a name for a stock pool that was requested without one.
+
+    The name depends on the arguments only, so that a replayed request gets the same name.
+    """
     return generated_name(_PREFIX, spec_name, tenant=tenant, operation_id=operation_id)

@@ -1,6 +1,9 @@
-"""What to do about a stock pool: its rules, most urgent first. Pure and total."""
+"""The planner of stock pools: decides which objects to write and which status to report.
 
-from types import MappingProxyType
+The rules are applied in order of urgency. The planner is pure, and it returns a plan for every
+input.
+"""
+
 from typing import Final
 
 from gpuplatform.errors import InvalidSpec
@@ -25,7 +28,7 @@ from gpuplatform.workloads.owner import Children, Owner, applied
 from gpuplatform.workloads.releases import keeps_its_template
 from gpuplatform.workloads.startup import PodStart, is_caught_up, pod_start
 from inventory.core import manifests
-from inventory.core.names import service_name
+from inventory.core.names import object_name
 from inventory.core.view import PoolView
 from inventory.phases import PoolPhase, PoolReason
 
@@ -35,28 +38,21 @@ OWNER: Final = Owner(
     uid_paths=dict.fromkeys((DEPLOYMENT, SERVICE), ("metadata", "labels", POOL_UID_LABEL)),
     service_refused=PoolReason.SERVICE_SYNC_FAILED,
     deployment_refused=PoolReason.DEPLOYMENT_SYNC_FAILED,
-    settled=MappingProxyType(
-        {
-            PoolPhase.READY: EventType.NORMAL,
-            PoolPhase.EMPTY: EventType.NORMAL,
-            PoolPhase.FAILED: EventType.WARNING,
-            PoolPhase.TERMINATING: EventType.WARNING,
-        }
-    ),
+    resting=PoolPhase.EMPTY,
     fields=("available", "allocated", "replicas", "selector", "serviceName"),
 )
 
 
 def plan_pool(pool: Manifest, observed: Children) -> Plan:
-    """Return what brings the cluster closer to `pool`, and the status of the pool.
+    """Return the actions that bring the cluster closer to the spec of `pool`, and its status.
 
-    Nothing is deleted because of a failed read, and no object of another owner is changed.
+    A failed read never causes a deletion, and objects of other owners are never changed.
     """
     resource = ResourceView.of(pool)
     if resource.is_deleting:
         return OWNER.ending(resource)
     try:
-        view = PoolView.parse(pool, resource)
+        view = PoolView.parse(pool)
     except InvalidSpec as error:
         return OWNER.invalid(resource, error)
     has_service = bool(view.template.ports)
@@ -80,7 +76,7 @@ def _run(pool: PoolView, observed: Children) -> Plan:
 
 
 def _scaling(pool: PoolView, observation: Observation[Manifest]) -> list[Event]:
-    """Return the Event of a Deployment whose number of pods changes."""
+    """Return the Event about a change of the Deployment's number of replicas."""
     match observation:
         case Present(live) if number(live, "spec", "replicas") != pool.spec.replicas:
             before = number(live, "spec", "replicas")
@@ -111,17 +107,20 @@ def _scaled(live: Manifest, replicas: int) -> list[Action]:
 
 
 def _summary(pool: PoolView, observed: Children, *, is_changing: bool) -> StatusSummary:
-    """Return phase and reason of the pool, for the current generation only."""
+    """Return the phase, the reason and the message of the stock pool.
+
+    They describe the current generation of its spec only.
+    """
     deployment, wanted = observed.live_deployment, pool.spec.replicas
     available = number(deployment, "status", "availableReplicas")
     pods = observed.pods.value if isinstance(observed.pods, Present) else ()
     start = pod_start(pool, pods, deployment, observed.at)
-    counted = f"{available} of {wanted} pods available"
+    counted = f"{available} of {wanted} pods are available"
     if is_changing or not is_caught_up(deployment):
         return _progressing(f"{counted}; a change is in progress.")
     if wanted == 0:
         return StatusSummary(
-            PoolPhase.EMPTY, PoolReason.SCALED_TO_ZERO, "The pool is scaled to zero."
+            PoolPhase.EMPTY, PoolReason.SCALED_TO_ZERO, "The stock pool is scaled to zero."
         )
     if available >= wanted and start.is_proven:
         return StatusSummary(PoolPhase.READY, PoolReason.DEPLOYMENT_READY, f"{counted}.")
@@ -149,6 +148,6 @@ def _status(pool: PoolView, observed: Children, summary: StatusSummary) -> Statu
         "allocated": max(pool.spec.replicas - available, 0),
         "replicas": number(observed.live_deployment, "status", "replicas"),
         "selector": f"{POOL_LABEL}={pool.name}",
-        "serviceName": service_name(pool.name) if pool.template.ports else None,
+        "serviceName": object_name(pool.name) if pool.template.ports else None,
     }
     return OWNER.status(pool, summary, counts)

@@ -1,7 +1,7 @@
-"""The declaration of a stock pool: its spec and its status.
+"""Spec and status of a stock pool.
 
-The request validation, the OpenAPI components, the schema of the CRD and the parser of the
-reconciler (`parse_spec`) follow from these models. Pure.
+The request validation, the OpenAPI components, the CRD schema and the parser of the reconciler are
+derived from these models. Pure.
 """
 
 from typing import Any
@@ -15,7 +15,7 @@ from gpuplatform.workloads.template import Gpu, Image, Memory, Replicas, SpecNam
 
 
 class StockPoolSpec(SpecModel):
-    """GPU capacity that an operator declares: a number of pods of one GPU spec."""
+    """The desired state of a stock pool: a number of pods of one GPU spec."""
 
     spec_name: SpecName = Field(alias="specName")
     image: Image | None = None
@@ -26,7 +26,7 @@ class StockPoolSpec(SpecModel):
 
     @override
     def normalised(self) -> dict[str, Any]:
-        """Return the JSON object for hash and resource; an empty template is left out."""
+        """Return the canonical JSON object, without an empty template."""
         payload = super().normalised()
         if not payload.get("template", True):
             del payload["template"]
@@ -34,11 +34,9 @@ class StockPoolSpec(SpecModel):
 
 
 class StockPoolStatus(ObservedStatus):
-    """The last observed state; only the reconciler writes it."""
+    """The last observed state of a stock pool. Only the reconciler writes it."""
 
-    available: int = Field(
-        default=0, ge=0, description="Number of pods that are available.", examples=[2]
-    )
+    available: int = Field(default=0, ge=0, description="Number of available pods.", examples=[2])
     allocated: int = Field(
         default=0,
         ge=0,
@@ -46,27 +44,21 @@ class StockPoolStatus(ObservedStatus):
         examples=[0],
     )
     replicas: int = Field(
-        default=0, ge=0, description="Pods that exist, ready or not.", examples=[2]
+        default=0,
+        ge=0,
+        description="Number of existing pods, whether they are ready or not.",
+        examples=[2],
     )
     selector: str | None = Field(
         default=None,
         max_length=200,
-        description="The label selector of the pods, for `kubectl scale` and autoscalers.",
+        description="Label selector of the pods, used by `kubectl scale` and autoscalers.",
         examples=["runtime.lokiwager.io/pool=h100"],
     )
     service_name: str | None = Field(
         default=None,
         alias="serviceName",
         max_length=63,
-        description="Service of the pods; absent if the template has no ports.",
+        description="Name of the Service of the pods; absent if the template has no ports.",
         examples=["pool-h100"],
     )
-
-
-def parse_spec(raw: object) -> StockPoolSpec:
-    """Parse the `.spec` of a resource, which may have been written with kubectl.
-
-    Raises:
-        InvalidSpec: it breaks rules; `details` has each fault with its path.
-    """
-    return StockPoolSpec.parse(raw)

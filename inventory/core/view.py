@@ -1,4 +1,4 @@
-"""A stock pool as its planner reads it. Pure."""
+"""The parsed view of a stock pool that the planner reads. Pure."""
 
 from dataclasses import dataclass
 
@@ -6,7 +6,7 @@ from gpuplatform.formats.resource import valid_spec
 from gpuplatform.kube.kinds import Manifest
 from gpuplatform.planning.view import ResourceView
 from gpuplatform.workloads.template import PodTemplate
-from inventory.core.spec import StockPoolSpec, parse_spec
+from inventory.core.spec import StockPoolSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,16 +16,16 @@ class PoolView(ResourceView):
     spec: StockPoolSpec
 
     @classmethod
-    def parse(cls, pool: Manifest, resource: ResourceView | None = None) -> "PoolView":
-        """Return the view of a pool; `resource` is its view without the spec, if parsed already.
+    def parse(cls, pool: Manifest) -> "PoolView":
+        """Return the view of a `StockPool` resource.
 
         Raises:
-            InvalidSpec: its spec breaks a rule.
+            InvalidSpec: If the spec is invalid.
         """
-        known = ResourceView.of(pool) if resource is None else resource
-        return PoolView(**known.columns(), spec=valid_spec(pool, parse_spec))
+        known = ResourceView.of(pool)
+        return PoolView(**known.columns(), spec=valid_spec(pool, StockPoolSpec.parse))
 
     @property
     def template(self) -> PodTemplate:
-        """The template of the spec; an empty one where it has none."""
+        """The template of the spec, or an empty template if the spec has none."""
         return self.spec.template or PodTemplate()

@@ -1,1 +1,1 @@
-"""The bodies of the routes of stock pools and the catalogue. Pure."""
+"""Request bodies of the stock pool and GPU spec routes. Pure."""

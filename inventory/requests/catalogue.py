@@ -1,180 +1,141 @@
-"""The bodies of the catalogue's routes: the size of a GPU spec and its stock. Pure."""
+"""Request bodies of the GPU spec routes. Pure."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from types import MappingProxyType
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, Field
+from typing_extensions import override
 
 from gpuplatform.formats import names, quantity
-from gpuplatform.formats.model import SpecModel
-from gpuplatform.formats.operation_id import OperationID
+from gpuplatform.formats.request import ChangeBody, OperationBody
 from gpuplatform.formats.text import container_text
 from gpuplatform.workloads.placement import Placement
 from gpuplatform.workloads.template import MAX_GPUS, SpecName
 
 MAX_WARM_TARGET = 1000
 
-COLUMNS: Mapping[str, str] = MappingProxyType(
-    {
-        "description": "description",
-        "cpu": "cpu",
-        "memory": "memory",
-        "gpu": "gpu",
-        "product": "product",
-        "placement": "placement",
-        "warmTarget": "warm_target",
-        "topUpPaused": "is_top_up_paused",
-        "restockOnDelete": "restocks_on_delete",
-        "mayPreempt": "may_preempt",
-        "enabled": "is_enabled",
-    }
-)
-"""The column of each field that can be changed, by the field's name in the API."""
-
 
 def _or_empty(check: Callable[[str], str]) -> AfterValidator:
-    """Accept the empty string too, which means none."""
+    """Return a validator that also accepts the empty string, which means "none"."""
     return AfterValidator(lambda text: check(text) if text else text)
 
 
-Description = Annotated[
-    str,
-    AfterValidator(container_text),
-    Field(max_length=200, description="Description for people.", examples=["Two H100"]),
-]
-Cpu = Annotated[
-    str,
-    _or_empty(quantity.cpu),
-    Field(
-        description="CPU of a unit, as request and limit: a Kubernetes quantity such as 4 or"
-        " 500m; empty: none.",
+class GpuSpecFields(OperationBody):
+    """The fields of a GPU spec, named like their columns. `None` means that a field is omitted."""
+
+    description: Annotated[str, AfterValidator(container_text), Field(max_length=200)] | None = (
+        Field(
+            default=None,
+            description="Human-readable description of the GPU spec.",
+            examples=["Two H100"],
+        )
+    )
+    cpu: Annotated[str, _or_empty(quantity.cpu)] | None = Field(
+        default=None,
+        description="CPU of one unit, used as request and limit: a Kubernetes quantity such as 4"
+        " or 500m. An empty string means no CPU request.",
         examples=["8"],
-    ),
-]
-Memory = Annotated[
-    str,
-    _or_empty(quantity.memory),
-    Field(
-        description="Memory of a unit, as request and limit: a Kubernetes quantity; empty: none.",
+    )
+    memory: Annotated[str, _or_empty(quantity.memory)] | None = Field(
+        default=None,
+        description="Memory of one unit, used as request and limit: a Kubernetes quantity. An"
+        " empty string means no memory request.",
         examples=["64Gi"],
-    ),
-]
-GpuCount = Annotated[int, Field(ge=0, le=MAX_GPUS, description="GPUs of a unit.", examples=[2])]
-Product = Annotated[
-    str,
-    _or_empty(names.label_value),
-    Field(
-        description="Value of the node label nvidia.com/gpu.product; empty: any.",
+    )
+    gpu: int | None = Field(
+        default=None,
+        ge=0,
+        le=MAX_GPUS,
+        description="Number of GPUs of one unit.",
+        examples=[2],
+    )
+    product: Annotated[str, _or_empty(names.label_value)] | None = Field(
+        default=None,
+        description="Required value of the node label nvidia.com/gpu.product. An empty string"
+        " allows any GPU product.",
         examples=["NVIDIA-H100-80GB-HBM3"],
-    ),
-]
-WarmTarget = Annotated[
-    int,
-    Field(
+    )
+    placement: Placement | None = None
+    warm_target: int | None = Field(
+        default=None,
+        alias="warmTarget",
         ge=0,
         le=MAX_WARM_TARGET,
-        description="Number of ready stock units that the platform maintains; 0: none.",
+        description="Number of ready stock units that the platform maintains. 0 disables the"
+        " automatic top-up.",
         examples=[0],
-    ),
-]
-
-
-_DEFAULTS: Mapping[str, Any] = MappingProxyType(
-    {
-        "description": "",
-        "cpu": "",
-        "memory": "",
-        "gpu": 0,
-        "product": "",
-        "placement": {},
-        "warmTarget": 0,
-        "topUpPaused": False,
-        "restockOnDelete": False,
-        "mayPreempt": True,
-        "enabled": True,
-    }
-)
-
-
-class _Settings(SpecModel):
-    """The fields of both bodies; None for an omitted one."""
-
-    description: Description | None = None
-    cpu: Cpu | None = None
-    memory: Memory | None = None
-    gpu: GpuCount | None = None
-    product: Product | None = None
-    placement: Placement | None = None
-    warm_target: WarmTarget | None = Field(default=None, alias="warmTarget")
-    top_up_paused: bool | None = Field(
+    )
+    is_top_up_paused: bool | None = Field(
         default=None,
         alias="topUpPaused",
-        description="Whether the platform ignores the warm target for now.",
+        description="Whether the automatic top-up to the warm target is paused.",
         examples=[False],
     )
-    restock_on_delete: bool | None = Field(
+    restocks_on_delete: bool | None = Field(
         default=None,
         alias="restockOnDelete",
-        description="Whether a new stock unit replaces each deleted unit.",
+        description="Whether the platform creates a new stock unit for each deleted unit.",
         examples=[False],
     )
     may_preempt: bool | None = Field(
         default=None,
         alias="mayPreempt",
-        description="Whether a unit may evict other pods to get the GPUs that its stock held.",
+        description="Whether a unit can preempt other pods to get the GPUs of its stock unit.",
         examples=[True],
     )
-    enabled: bool | None = Field(
+    is_enabled: bool | None = Field(
         default=None,
-        description="Whether stock of the spec is seeded and claimed. Disabling a spec removes its"
-        " stock; its units stay.",
+        alias="enabled",
+        description="Whether stock of the GPU spec can be seeded and claimed. Disabling a GPU spec"
+        " removes its unclaimed stock; active units keep running.",
         examples=[True],
     )
 
-    def given(self) -> dict[str, Any]:
-        """Return the given fields that have a column, in canonical form, by their API names."""
+    @override
+    def payload(self) -> dict[str, Any]:
+        """Return the specified fields by API name, in canonical form, without the operationID."""
         given = self.model_dump(mode="json", by_alias=True, exclude_unset=True)
         if self.placement is not None:
             given["placement"] = self.placement.normalised()
         return {name: value for name, value in given.items() if name in COLUMNS}
 
     def columns(self) -> dict[str, Any]:
-        """Return the values of the given fields by column."""
-        return {COLUMNS[name]: value for name, value in self.given().items()}
+        """Return the values of the specified fields by column name."""
+        return {COLUMNS[name]: value for name, value in GpuSpecFields.payload(self).items()}
 
 
-class GpuSpecCreate(_Settings):
+COLUMNS: Final = MappingProxyType(
+    {
+        declared.alias or name: name
+        for name, declared in GpuSpecFields.model_fields.items()
+        if name != "operation_id"
+    }
+)
+"""The column of each field that can be changed, by the field's API name."""
+
+_TRUE_BY_DEFAULT: Final = frozenset({"mayPreempt", "enabled"})
+"""API names of the fields whose default is true. All other defaults are empty, 0 or false."""
+
+
+class GpuSpecCreate(GpuSpecFields):
     """Creates a GPU spec in the catalogue."""
 
-    operation_id: OperationID = Field(alias="operationID")
     name: SpecName = Field(
-        description="Name of the GPU spec; it is also a label. At most 63 characters: letters,"
-        " digits, '-', '_' and '.', starting with a lower-case letter or a digit.",
+        description="Name of the GPU spec; it is also a label value. At most 63 characters:"
+        " letters, digits, '-', '_' and '.', starting with a lower-case letter or a digit.",
         examples=["h100-2g"],
     )
 
+    @override
     def payload(self) -> dict[str, Any]:
-        """Return the payload of the request hash: without operationID and defaults."""
-        return {k: v for k, v in self.given().items() if v != _DEFAULTS[k]}
+        """Return the payload of the request hash: without the operationID, name and defaults."""
+        return {
+            name: value
+            for name, value in super().payload().items()
+            if bool(value) != (name in _TRUE_BY_DEFAULT)
+        }
 
 
-class GpuSpecPatch(_Settings):
-    """Changes a GPU spec: a given field replaces, an omitted one stays.
-
-    Existing stock and units keep the values of their seeding.
-    """
-
-    operation_id: OperationID = Field(alias="operationID")
-
-    @model_validator(mode="after")
-    def changes_something(self) -> "GpuSpecPatch":
-        """Refuse an operation that changes nothing."""
-        if not self.model_fields_set - {"operation_id"}:
-            msg = "Give at least one field to change."
-            raise ValueError(msg)
-        return self
-
-    def payload(self) -> dict[str, Any]:
-        """Return the given fields, defaults included: they replace too."""
-        return self.given()
+class GpuSpecPatch(GpuSpecFields, ChangeBody):
+    """Changes a GPU spec. Omitted fields, existing stock and existing units are unchanged."""

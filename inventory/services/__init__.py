@@ -1,1 +1,1 @@
-"""Writes to the rows of the inventory: accepted requests and outcomes of operations."""
+"""Writes to the rows of this app: accepts requests and records the outcomes of operations."""

@@ -1,10 +1,9 @@
-"""Creates, changes and deletes GPU specs.
+"""Accepts requests to create, change and delete GPU specs.
 
-The catalogue exists in the database only: the row is written in the transaction that accepts the
-request, and the operation needs no execution.
+The catalogue exists in the database only. The transaction that accepts a request also writes the
+row; the operation has nothing else to execute.
 """
 
-from dataclasses import replace
 from enum import StrEnum
 from typing import Final
 
@@ -18,15 +17,17 @@ from gpuplatform.queueing import Queue, enqueue_after_commit
 from gpuplatform.tenancy.models import Tenant
 from inventory.models import GpuSpec
 from inventory.requests.catalogue import GpuSpecCreate, GpuSpecPatch
-from inventory.selectors import spec_missing
+from inventory.selectors import spec_get
 
 SPEC_KIND = "GPUSpec"
-"""Kind of the catalogue's entries in operations; no Kubernetes kind has this name."""
-
+"""Object kind of GPU specs in operations. It is not a Kubernetes kind."""
 
 SPEC_CHANGED_TASK: Final = "units.tend_spec"
-"""The task of `units` that applies a created or changed spec to its stock. Sent by name: this app
-does not import `units`; the periodic top-up does the same if the message is lost."""
+"""Name of the task that applies a created or changed GPU spec to its stock.
+
+The task belongs to `units`, which this app must not import. If the message is lost, the periodic
+top-up does the same.
+"""
 
 
 class SpecOperation(StrEnum):
@@ -38,11 +39,11 @@ class SpecOperation(StrEnum):
 
 
 def gpu_spec_create(*, tenant: Tenant, body: GpuSpecCreate) -> Accepted:
-    """Add a spec to the catalogue.
+    """Add a GPU spec to the catalogue.
 
     Raises:
-        NameConflict: the catalogue has a spec of that name.
-        OperationConflict: the operationID belongs to another request.
+        NameConflict: If the catalogue has a GPU spec with this name.
+        OperationConflict: If the operationID belongs to another request.
     """
 
     def prepare(_: Operation) -> int:
@@ -53,66 +54,58 @@ def gpu_spec_create(*, tenant: Tenant, body: GpuSpecCreate) -> Accepted:
         enqueue_after_commit(SPEC_CHANGED_TASK, row.pk, queue=Queue.PERIODIC)
         return row.pk
 
-    request = _request(tenant, SpecOperation.CREATE, body.operation_id, body.name)
-    return operation_accept(replace(request, payload=body.payload()), prepare=prepare)
+    kind, place = SpecOperation.CREATE, (SPEC_KIND, "", body.name)
+    request = Request(tenant, body.operation_id, kind, *place, body.payload())
+    return operation_accept(request, prepare=prepare)
 
 
 def gpu_spec_update(
     *, tenant: Tenant, name: str, body: GpuSpecPatch, etag: str | None = None
 ) -> Accepted:
-    """Change a spec, with `etag` exactly that version; existing stock and units keep their values.
+    """Change a GPU spec. Existing stock and units keep their values.
+
+    If `etag` is specified, only that version of the GPU spec is changed.
 
     Raises:
-        NotFound: the catalogue has no spec of that name.
-        StaleEtag: it was changed after the caller read it.
+        NotFound: If the catalogue has no GPU spec with this name.
+        StaleEtag: If the GPU spec is not at version `etag`.
     """
 
     def prepare(_: Operation) -> int:
-        row = _locked(name)
+        row = spec_get(name, for_update=True)
         if etag not in {None, spec_version(row)}:
             raise stale(f"the GPU spec '{name}'")
         GpuSpec.objects.filter(pk=row.pk).update(updated_at=Now(), **body.columns())
         enqueue_after_commit(SPEC_CHANGED_TASK, row.pk, queue=Queue.PERIODIC)
         return row.pk
 
-    request = _request(tenant, SpecOperation.UPDATE, body.operation_id, name)
     payload = body.payload() | ({} if etag is None else {IF_MATCH: etag})
-    return operation_accept(replace(request, payload=payload), prepare=prepare)
+    kind, place = SpecOperation.UPDATE, (SPEC_KIND, "", name)
+    request = Request(tenant, body.operation_id, kind, *place, payload)
+    return operation_accept(request, prepare=prepare)
 
 
 def gpu_spec_delete(*, tenant: Tenant, name: str, operation_id: str) -> Accepted:
-    """Delete a disabled spec from the catalogue.
+    """Delete a disabled GPU spec from the catalogue.
 
     Raises:
-        NotFound: the catalogue has no spec of that name.
-        PhaseConflict: it is enabled.
+        NotFound: If the catalogue has no GPU spec with this name.
+        PhaseConflict: If the GPU spec is enabled.
     """
 
     def prepare(_: Operation) -> int:
-        row = _locked(name)
+        row = spec_get(name, for_update=True)
         if row.is_enabled:
-            msg = f"The GPU spec '{name}' is enabled. Disable it first; its stock is then removed."
+            msg = f"The GPU spec '{name}' is enabled. Disable it first; this removes its stock."
             raise PhaseConflict(msg)
         row_id = row.pk
         row.delete()
         return row_id
 
-    request = _request(tenant, SpecOperation.DELETE, operation_id, name)
-    return operation_accept(request, prepare=prepare)
+    kind, place = SpecOperation.DELETE, (SPEC_KIND, "", name)
+    return operation_accept(Request(tenant, operation_id, kind, *place), prepare=prepare)
 
 
 def spec_version(row: GpuSpec) -> str:
-    """Return the name of a version of a spec."""
+    """Return the version of a GPU spec, which is used as its ETag."""
     return f"{row.pk}-{row.updated_at.timestamp():.6f}"
-
-
-def _request(tenant: Tenant, kind: SpecOperation, operation_id: str, name: str) -> Request:
-    return Request(tenant, operation_id, kind, SPEC_KIND, "", name)
-
-
-def _locked(name: str) -> GpuSpec:
-    """Return the entry, locked, so that its changes are accepted one after the other."""
-    found = GpuSpec.objects.select_for_update().filter(name=name).first()
-    if found is None:
-        raise spec_missing(name)
-    return found

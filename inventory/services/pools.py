@@ -1,6 +1,5 @@
-"""Creates, changes and deletes stock pools: accepted requests and their outcomes."""
+"""Accepts requests to create, change and delete stock pools, and records their outcomes."""
 
-from dataclasses import replace
 from datetime import timedelta
 from enum import StrEnum
 
@@ -8,9 +7,10 @@ from django.db import transaction
 from django.db.models import QuerySet
 from django.db.models.functions import Now
 
-from gpuplatform.errors import NotFound, PhaseConflict
-from gpuplatform.kube.kinds import Manifest
+from gpuplatform.errors import PhaseConflict
+from gpuplatform.kube.kinds import STOCK_POOL
 from gpuplatform.operations.models import Operation
+from gpuplatform.operations.registry import Done, Failed
 from gpuplatform.operations.services import (
     RETENTION_DAYS,
     Accepted,
@@ -23,7 +23,7 @@ from gpuplatform.queueing import Queue, enqueue_after_commit
 from gpuplatform.reconciliation.leases import mark_due
 from gpuplatform.reconciliation.mirror import request_deletion
 from gpuplatform.tenancy.models import Tenant
-from inventory.core.spec import parse_spec
+from inventory.core.spec import StockPoolSpec
 from inventory.mirror import POOL_MIRROR, spec_columns
 from inventory.models import StockPool
 from inventory.requests.pools import StockPoolCreate, StockPoolPatch
@@ -31,7 +31,7 @@ from inventory.selectors import pool_get
 
 
 class InventoryTask(StrEnum):
-    """Names of this app's tasks."""
+    """Names of the Celery tasks of this app."""
 
     RECONCILE_POOL = "inventory.reconcile_pool"
     SWEEP_POOLS = "inventory.sweep_pools"
@@ -49,24 +49,23 @@ class PoolOperation(StrEnum):
 
 
 def pool_create(*, tenant: Tenant, body: StockPoolCreate) -> Accepted:
-    """Accept the creation of a pool and insert its row, `Pending` and without a UID.
+    """Accept the creation of a stock pool and insert its row in phase `Pending`, without a UID.
 
     Raises:
-        NameConflict: the name is in use in that namespace.
-        OperationConflict: the operationID belongs to another request.
+        NameConflict: If the name is in use in the namespace.
+        OperationConflict: If the operationID belongs to another request.
     """
     name = body.pool_name(tenant=tenant.name)
 
     def prepare(operation: Operation) -> int:
-        spec = body.spec().normalised()
         row = StockPool(
             tenant=tenant,
             operation=operation,
             namespace=body.namespace,
             name=name,
-            **spec_columns(spec),
+            **spec_columns(body.spec().normalised()),
         )
-        # The unique name decides: of two concurrent inserts the second one inserts nothing.
+        # The unique constraint decides: of two concurrent inserts, the second inserts no row.
         StockPool.objects.bulk_create([row], ignore_conflicts=True)
         row_id = operation.stock_pools.values_list("id", flat=True).first()
         if row_id is None:
@@ -75,61 +74,64 @@ def pool_create(*, tenant: Tenant, body: StockPoolCreate) -> Accepted:
             raise name_conflict(holders, f"stock pool '{name}'", where=where)
         return row_id
 
-    place = (body.namespace, name)
-    request = _request(tenant, PoolOperation.CREATE, body.operation_id, place)
-    return operation_accept(replace(request, payload=body.payload()), prepare=prepare)
+    kind, place = PoolOperation.CREATE, (STOCK_POOL.kind, body.namespace, name)
+    request = Request(tenant, body.operation_id, kind, *place, body.payload())
+    return operation_accept(request, prepare=prepare)
 
 
 def pool_update(
     *, tenant: Tenant, namespace: str, name: str, body: StockPoolPatch, etag: str | None = None
 ) -> Accepted:
-    """Accept a change of a pool's spec; with `etag`, of exactly that version.
+    """Accept a change of the spec of a stock pool.
+
+    If `etag` is specified, only that version of the stock pool is changed.
 
     Raises:
-        NotFound: the pool does not exist.
-        PhaseConflict: it is being deleted.
-        StaleEtag: it was changed after the caller read it, or a change is in progress.
-        InvalidSpec: the changed spec breaks a rule.
+        NotFound: If the stock pool does not exist.
+        PhaseConflict: If the stock pool is being deleted.
+        StaleEtag: If the stock pool is not at version `etag`, or if a change is in progress.
+        InvalidSpec: If the changed spec is invalid.
     """
 
     def prepare(operation: Operation) -> int:
-        pool = _locked(namespace, name)
+        pool = pool_get(namespace, name, for_update=True)
         if pool.deletion_requested_at:
             msg = f"The stock pool '{name}' is being deleted. Wait until it is deleted."
             raise PhaseConflict(msg)
         current = version_of(pool.uid, pool.generation)
         check_version(operation, etag, current, f"the stock pool '{name}'")
-        body.applied_to(parse_spec(pool.spec))
+        body.applied_to(StockPoolSpec.parse(pool.spec))
         return pool.id
 
-    request = _request(tenant, PoolOperation.UPDATE, body.operation_id, (namespace, name))
     payload = body.payload() | ({} if etag is None else {IF_MATCH: etag})
-    return operation_accept(replace(request, payload=payload), prepare=prepare)
+    kind, place = PoolOperation.UPDATE, (STOCK_POOL.kind, namespace, name)
+    request = Request(tenant, body.operation_id, kind, *place, payload)
+    return operation_accept(request, prepare=prepare)
 
 
 def pool_request_deletion(
     *, tenant: Tenant, operation_id: str, namespace: str, name: str
 ) -> Accepted:
-    """Accept the deletion of a pool; its phase is `Terminating` from then on.
+    """Accept the deletion of a stock pool and set its phase to `Terminating`.
 
     Raises:
-        NotFound: the pool does not exist.
+        NotFound: If the stock pool does not exist.
     """
 
     def prepare(_: Operation) -> int:
-        pool = _locked(namespace, name)
+        pool = pool_get(namespace, name, for_update=True)
         request_deletion(StockPool.objects.filter(pk=pool.pk, deletion_requested_at__isnull=True))
         return pool.id
 
-    request = _request(tenant, PoolOperation.DELETE, operation_id, (namespace, name))
-    return operation_accept(request, prepare=prepare)
+    kind, place = PoolOperation.DELETE, (STOCK_POOL.kind, namespace, name)
+    return operation_accept(Request(tenant, operation_id, kind, *place), prepare=prepare)
 
 
 def pool_reconcile_soon(pool: StockPool) -> None:
-    """Have a pool reconciled now, without waiting for the backoff of its failures.
+    """Enqueue a stock pool for reconciliation, regardless of the backoff of its failures.
 
     Raises:
-        PhaseConflict: it has no resource.
+        PhaseConflict: If the stock pool has no resource.
     """
     if pool.deleted_at or not pool.uid:
         msg = f"The stock pool '{pool.name}' has no resource in the cluster."
@@ -138,43 +140,37 @@ def pool_reconcile_soon(pool: StockPool) -> None:
         _reconcile_soon(StockPool.objects.filter(pk=pool.pk))
 
 
-def pool_created(operation: Operation, resource: Manifest) -> None:
-    """Copy the created resource into the row, in the transaction that ends the operation."""
-    POOL_MIRROR.recorded(_row_of(operation).filter(uid=""), resource)
-    _reconcile_soon(_row_of(operation))
+def settle_create(operation: Operation, outcome: Done | Failed) -> None:
+    """Record the outcome of a creation, in the transaction that ends the operation.
 
-
-def pool_create_failed(operation: Operation, conflicting: Manifest | None) -> None:
-    """Close the row of a pool that was not created; copy the conflicting resource, if any."""
-    POOL_MIRROR.gone(_row_of(operation).filter(uid=""), conflicting)
-
-
-def pool_changed(operation: Operation, resource: Manifest) -> None:
-    """Copy the changed resource, and have it reconciled."""
+    A failure closes the row. If another resource has the name, that resource is copied.
+    """
     rows = _row_of(operation)
-    POOL_MIRROR.recorded(rows, resource)
-    _reconcile_soon(rows)
+    if isinstance(outcome, Failed):
+        POOL_MIRROR.gone(rows.filter(uid=""), outcome.resource)
+    elif outcome.resource is not None:
+        POOL_MIRROR.recorded(rows.filter(uid=""), outcome.resource)
+        _reconcile_soon(rows)
 
 
-def pool_deletion_sent(operation: Operation) -> None:
-    """Have the reconciler confirm the deletion."""
-    _reconcile_soon(_row_of(operation))
+def settle_update(operation: Operation, outcome: Done | Failed) -> None:
+    """Copy the changed resource and enqueue it, in the transaction that ends the operation."""
+    if isinstance(outcome, Done) and outcome.resource is not None:
+        rows = _row_of(operation)
+        POOL_MIRROR.recorded(rows, outcome.resource)
+        _reconcile_soon(rows)
+
+
+def settle_delete(operation: Operation, outcome: Done | Failed) -> None:
+    """Enqueue the stock pool, so that the reconciler confirms the deletion."""
+    if isinstance(outcome, Done):
+        _reconcile_soon(_row_of(operation))
 
 
 def pools_prune() -> int:
-    """Delete rows of pools past their retention; return the count."""
+    """Delete the rows of stock pools past their retention; return the number of deleted rows."""
     old = StockPool.objects.filter(deleted_at__lt=Now() - timedelta(days=RETENTION_DAYS))
     return old.delete()[0]
-
-
-def _request(
-    tenant: Tenant,
-    kind: PoolOperation,
-    operation_id: str,
-    place: tuple[str, str],
-) -> Request:
-    """Return a request without payload about the pool at `place`, its namespace and name."""
-    return Request(tenant, operation_id, kind, "StockPool", *place)
 
 
 def _row_of(operation: Operation) -> QuerySet[StockPool]:
@@ -185,14 +181,3 @@ def _reconcile_soon(rows: QuerySet[StockPool]) -> None:
     mark_due(rows)
     for row_id in rows.values_list("id", flat=True):
         enqueue_after_commit(InventoryTask.RECONCILE_POOL, row_id, queue=Queue.RECONCILE)
-
-
-def _locked(namespace: str, name: str) -> StockPool:
-    """Return the live pool, locked, so that operations on it are accepted in one order."""
-    pool = pool_get(namespace, name)
-    locked = StockPool.objects.select_for_update().filter(pk=pool.pk, deleted_at__isnull=True)
-    found = locked.first()
-    if found is None:
-        msg = f"The stock pool '{name}' does not exist in the namespace '{namespace}'."
-        raise NotFound(msg)
-    return found

@@ -1,4 +1,4 @@
-"""Query parameters of the serverless routes."""
+"""Query parameters of the function and invocation routes."""
 
 from typing import Annotated
 
@@ -13,19 +13,23 @@ from serverless.phases import FunctionPhase, InvocationState
 class FunctionsQuery(PageQuery):
     """Filters of the list of functions."""
 
-    phase: Several[FunctionPhase] = Field(default=(), description="Only these phases.")
-    reason: Several[Word] = Field(default=(), description="Only these reasons.")
+    phase: Several[FunctionPhase] = Field(
+        default=(), description="Return only functions in these phases."
+    )
+    reason: Several[Word] = Field(
+        default=(), description="Return only functions with these reasons."
+    )
     spec_name: Several[Word] = Field(
-        default=(), alias="specName", description="Only these GPU specs."
+        default=(), alias="specName", description="Return only functions of these GPU specs."
     )
     search: str | None = Field(
         default=None,
         max_length=48,
-        description="Only functions with this text in their name, ignoring case.",
+        description="Return only functions whose name contains this text, ignoring case.",
     )
 
     def applied_to(self, rows: QuerySet[Function]) -> QuerySet[Function]:
-        """Return the rows that the filters select."""
+        """Return the rows that match all filters."""
         wanted = {
             "phase__in": self.phase,
             "reason__in": self.reason,
@@ -39,12 +43,14 @@ class InvocationsQuery(PageQuery):
     """Filters of the list of invocations."""
 
     request_id: Several[Word] = Field(
-        default=(), alias="requestID", description="Only invocations of these functions."
+        default=(), alias="requestID", description="Return only invocations of these functions."
     )
-    state: Several[InvocationState] = Field(default=(), description="Only these states.")
+    state: Several[InvocationState] = Field(
+        default=(), description="Return only invocations in these states."
+    )
 
     def applied_to(self, rows: QuerySet[Invocation]) -> QuerySet[Invocation]:
-        """Return the rows that the filters select."""
+        """Return the rows that match all filters."""
         wanted = {"function__request_id__in": self.request_id, "state__in": self.state}
         return rows.filter(**{key: value for key, value in wanted.items() if value})
 
@@ -53,7 +59,7 @@ class ResultQuery(Query):
     """The signature of a link to a result."""
 
     expires: Annotated[int, WholeNumber] = Field(
-        description="Expiry of the link as Unix time.", examples=[1769860800]
+        description="Time at which the link expires, as a Unix timestamp.", examples=[1769860800]
     )
     sig: str = Field(
         max_length=83, description="Signature of the link.", examples=["1-0123456789abcdef"]

@@ -1,4 +1,6 @@
-"""Links to results that are valid without a token for ten minutes, signed with HMAC-SHA256.
+"""Signed links to results, which can be used without a token for ten minutes.
+
+The signature is an HMAC-SHA256.
 
 Source: RFC 2104, "HMAC: Keyed-Hashing for Message Authentication".
 """
@@ -17,7 +19,7 @@ _SIGNATURE: Final = re.compile(r"([1-9][0-9]{0,17})-([0-9a-f]{64})")
 
 
 def result_link(row: Invocation) -> str:
-    """Return a signed link to the invocation's result, valid for `LINK_SECONDS`."""
+    """Return a link to the result of an invocation that is valid for `LINK_SECONDS`."""
     expires = int(clock.now().timestamp()) + LINK_SECONDS
     digest = _digest(row.pk, row.invocation_id, expires)
     address = f"/api/v1/serverless/invocations/{row.invocation_id}/result"
@@ -25,9 +27,9 @@ def result_link(row: Invocation) -> str:
 
 
 def signed_row(invocation_id: str, expires: int, signature: str) -> int | None:
-    """Return the id of a link's row; None if the link is not valid, or has expired.
+    """Return the row id in a link, or `None` if the link is not valid or has expired.
 
-    The id is part of the link, because an invocationID is unique only within a tenant.
+    The link contains the row id because an invocationID is unique only within a tenant.
     """
     found = _SIGNATURE.fullmatch(signature)
     if found is None:

@@ -1,4 +1,4 @@
-"""The replies of the routes of functions and invocations."""
+"""Response models of the function and invocation routes."""
 
 import base64
 from datetime import datetime
@@ -8,7 +8,7 @@ from pydantic import Field
 
 from gpuplatform import clock
 from gpuplatform.api.examples import EXAMPLE_TIME, reply_example
-from gpuplatform.api.schema import Reply, SchemaOf, conforming_block, words
+from gpuplatform.api.schema import NullIfEmpty, Reply, SchemaOf, conforming_block, words
 from gpuplatform.workloads.causes import StartupCause
 from gpuplatform.workloads.function_worker import (
     BackoffSeconds,
@@ -33,23 +33,35 @@ from serverless.selectors import current_backlog
 
 
 class WorkersReply(Reply):
-    """Number of workers of a function, by state, at the last observation."""
+    """Number of workers of a function at the last observation, by state."""
 
-    ready: int = Field(description="Ready workers.", examples=[1])
-    starting: int = Field(description="Starting workers.", examples=[0])
+    ready: int = Field(description="Number of ready workers.", examples=[1])
+    starting: int = Field(description="Number of starting workers.", examples=[0])
     draining: int = Field(
-        description="Workers that finish their invocations and then stop.", examples=[0]
+        description="Number of workers that finish their invocations and then stop.", examples=[0]
     )
 
 
+Cause = Annotated[
+    StartupCause | None,
+    NullIfEmpty,
+    Field(
+        description="Code of the problem that keeps workers from starting; null if no problem was"
+        " observed.",
+        examples=[None],
+    ),
+]
+
+
 class FunctionReply(Reply):
-    """A function: its spec and its status."""
+    """Spec and status of a function."""
 
     request_id: str = Field(description="Name of the function.", examples=["echo"])
     spec_name: str = Field(description="GPU spec of the workers.", examples=["h100-1g"])
     image: str = Field(description="Image of the workers.", examples=[ECHO_FUNCTION_IMAGE])
     template: Annotated[dict[str, Any], SchemaOf(PodTemplate)] | None = Field(
-        description="Command, arguments, environment variables and ports."
+        description="Command, arguments, environment variables and ports of the container; null if"
+        " the spec has no template."
     )
     framework: Framework
     min_workers: MinWorkers
@@ -60,48 +72,50 @@ class FunctionReply(Reply):
     max_deliver: MaxDeliver
     backoff_seconds: BackoffSeconds
     generation: int = Field(
-        description="Incremented by each change of what a worker runs.", examples=[1]
+        description="Generation of the spec, without the limits for the number of workers.",
+        examples=[1],
     )
-    phase: FunctionPhase = Field(description="Summary of the state.", examples=["Ready"])
+    phase: FunctionPhase = Field(
+        description="Summary of the state of the function.", examples=["Ready"]
+    )
     reason: str = Field(
-        description="Code that explains the phase; can be empty.",
+        description="Code that explains the phase; empty until the function is observed.",
         examples=[FunctionReason.IDLE.value],
         json_schema_extra=words(FunctionReason, empty=True),
     )
     message: str = Field(
-        description="Explanation for people.", examples=["No invocation is open."]
+        description="Human-readable explanation of the phase.",
+        examples=["No invocation is open."],
     )
-    cause: StartupCause | None = Field(
-        description="What keeps its workers from starting; null: nothing, or no pod was created.",
-        examples=[None],
+    cause: Cause
+    backlog: int = Field(
+        description="Number of open invocations, which are queued or running.", examples=[0]
     )
-    backlog: int = Field(description="Open invocations: queued or running.", examples=[0])
     oldest_pending_seconds: float | None = Field(
-        description="Age of the oldest open invocation; null without open invocations.",
+        description="Age of the oldest open invocation in seconds; null if no invocation is open.",
         examples=[None],
     )
     workers: WorkersReply
-    created_at: datetime = Field(description="When the creation was accepted.")
-    updated_at: datetime = Field(description="When the spec last changed.")
-    observed_at: datetime | None = Field(description="When queue and workers were last observed.")
+    created_at: datetime = Field(description="Time at which the creation was accepted.")
+    updated_at: datetime = Field(description="Time at which the spec last changed.")
+    observed_at: datetime | None = Field(
+        description="Time at which the queue and the workers were last observed; null if they were"
+        " never observed."
+    )
     operation_id: str = Field(
-        description="The operation that created it.", examples=["create-echo"]
+        description="operationID of the operation that created the function.",
+        examples=["create-echo"],
     )
 
     @classmethod
     def of(cls, row: Function) -> Self:
-        """Return the reply for a row of `with_oldest`."""
+        """Return the response for a row of `with_oldest`."""
         spec = row.parsed_spec
         oldest: datetime | None = getattr(row, "oldest_open_at", None)
         return cls(
             **{name: getattr(spec, name) for name in _SPEC_FIELDS},
+            **{name: getattr(row, name) for name in _COLUMNS},
             template=conforming_block(PodTemplate, row.spec.get("template")),
-            request_id=row.request_id,
-            generation=row.generation,
-            phase=FunctionPhase(row.phase),
-            reason=row.reason,
-            message=row.message,
-            cause=StartupCause(row.cause) if row.cause else None,
             backlog=current_backlog(row),
             oldest_pending_seconds=(clock.now() - oldest).total_seconds() if oldest else None,
             workers=WorkersReply(
@@ -109,38 +123,41 @@ class FunctionReply(Reply):
                 starting=row.workers_starting,
                 draining=row.workers_draining,
             ),
-            created_at=row.created_at,
-            updated_at=row.updated_at,
-            observed_at=row.observed_at,
             operation_id=row.operation.operation_id,
         )
 
 
 _SPEC_FIELDS = tuple(FunctionSpec.model_fields.keys() - {"template"})
+_COLUMNS = (
+    *("request_id", "generation", "phase", "reason", "message", "cause"),
+    *("created_at", "updated_at", "observed_at"),
+)
 
 
 class ResultReply(Reply):
-    """The function's answer."""
+    """The response of the function to an invocation."""
 
     status_code: int | None = Field(
-        description="HTTP status of the answer; null: the function did not answer.",
+        description="HTTP status of the response; null if the function did not respond.",
         examples=[200],
     )
     content_type: str = Field(description="Media type of the body.", examples=["application/json"])
-    headers: dict[str, str] = Field(description="Headers of the answer.", examples=[{}])
+    headers: dict[str, str] = Field(description="Headers of the response.", examples=[{}])
     body: str | None = Field(
-        description="Body of the answer; null in lists: follow `href`.",
+        description="Body of the response; null in lists. Use `href` to get the body.",
         examples=['{"text": "hello"}'],
     )
     body_encoding: Literal["text", "base64"] | None = Field(
         description="Encoding of `body`; null in lists.", examples=["text"]
     )
     body_bytes: int = Field(
-        description="Size of the whole answer in bytes, stored or not.", examples=[17]
+        description="Size of the complete response body in bytes.", examples=[17]
     )
-    truncated: bool = Field(description="Whether only the first part of the answer is stored.")
+    truncated: bool = Field(
+        description="Whether only the first part of the response body is stored."
+    )
     href: str = Field(
-        description="Link to the body, valid without a token for ten minutes.",
+        description="Link to the body, which can be used without a token for ten minutes.",
         examples=[
             "/api/v1/serverless/invocations/order-4711/result?expires=1769860800&sig=1-0123abcd"
         ],
@@ -148,31 +165,22 @@ class ResultReply(Reply):
 
 
 class BlockedReply(Reply):
-    """Why a function cannot serve a queued invocation."""
+    """The problem that keeps a function from serving a queued invocation."""
 
     reason: str = Field(
-        description="Reason of the function.",
+        description="Code that explains the phase of the function.",
         examples=[FunctionReason.NO_CAPACITY.value],
         json_schema_extra=words(FunctionReason),
     )
     message: str = Field(
-        description="Explanation for people.",
+        description="Human-readable explanation of the phase.",
         examples=["No stock of the GPU spec 'h100-1g' is ready."],
     )
-    cause: StartupCause | None = Field(
-        description="What keeps its workers from starting, if that is known.", examples=[None]
+    cause: Cause
+    since: datetime = Field(
+        description="Time at which the phase or the reason of the function last changed.",
+        validation_alias="phase_since",
     )
-    since: datetime = Field(description="When phase or reason of the function last changed.")
-
-    @classmethod
-    def of(cls, function: Function) -> Self:
-        """Return the reply for a function that cannot serve invocations."""
-        return cls(
-            reason=function.reason,
-            message=function.message,
-            cause=StartupCause(function.cause) if function.cause else None,
-            since=function.phase_since,
-        )
 
 
 class InvocationReply(Reply):
@@ -187,51 +195,55 @@ class InvocationReply(Reply):
     )
     state: InvocationState = Field(description="State of the invocation.", examples=["Succeeded"])
     blocked: BlockedReply | None = Field(
-        description="Why the function cannot serve this queued invocation; null: it can."
+        description="Problem that keeps the function from serving this queued invocation; null if"
+        " the function can serve the invocation."
     )
-    failure_class: str | None = Field(
-        description="Code that explains why it did not succeed; null: it did, or is open.",
+    failure_class: Annotated[str | None, NullIfEmpty] = Field(
+        description="Code that explains the failure; null if the invocation succeeded or is open.",
         json_schema_extra={"enum": [*(one.value for one in FailureClass), None]},
     )
     attempts: int = Field(description="Number of deliveries that a worker started.", examples=[1])
-    worker: str | None = Field(
-        description="Worker of the latest delivery; null: none yet.", examples=["fn-1-0123abcd"]
+    worker: Annotated[str | None, NullIfEmpty] = Field(
+        description="Worker of the latest delivery; null if there was no delivery.",
+        examples=["fn-1-0123abcd"],
     )
-    accepted_at: datetime = Field(description="When it was accepted.")
+    accepted_at: datetime = Field(description="Time at which the invocation was accepted.")
     started_at: datetime | None = Field(
-        description="When a worker first started it; null until then.", examples=[EXAMPLE_TIME]
+        description="Time at which a worker first started the invocation; null if no worker did.",
+        examples=[EXAMPLE_TIME],
     )
     completed_at: datetime | None = Field(
-        description="When it ended; null until then.", examples=[EXAMPLE_TIME]
+        description="Time at which the invocation ended; null if it is open.",
+        examples=[EXAMPLE_TIME],
     )
     result: ResultReply | None = Field(
-        description="The answer; null until the function has answered.",
+        description="Response of the function; null if the function has not responded.",
         examples=[reply_example(ResultReply)],
     )
-    error: str | None = Field(description="Explanation for people why it did not succeed.")
+    error: Annotated[str | None, NullIfEmpty] = Field(
+        description="Human-readable explanation of the failure; null if the invocation has not"
+        " failed."
+    )
 
     @classmethod
     def of(cls, row: Invocation, *, has_body: bool = True) -> Self:
-        """Return the reply for a row; `has_body` is False for a row read without the body."""
+        """Return the response for a row.
+
+        Args:
+            row: the invocation.
+            has_body: whether the row was read with the body of the result.
+        """
+        columns = cls.model_fields.keys() - {"request_id", "blocked", "result"}
         return cls(
-            invocation_id=row.invocation_id,
+            **{name: getattr(row, name) for name in columns},
             request_id=row.function.request_id,
-            mode=InvocationMode(row.mode),
-            state=InvocationState(row.state),
-            blocked=BlockedReply.of(row.function) if row.is_blocked else None,
-            failure_class=row.failure_class or None,
-            attempts=row.attempts,
-            worker=row.worker or None,
-            accepted_at=row.accepted_at,
-            started_at=row.started_at,
-            completed_at=row.completed_at,
+            blocked=BlockedReply.model_validate(row.function) if row.is_blocked else None,
             result=_result(row, has_body=has_body),
-            error=row.error or None,
         )
 
 
 def has_result(row: Invocation) -> bool:
-    """Return whether the function answered."""
+    """Return whether the function has responded to the invocation."""
     return row.completed_at is not None and row.status_code is not None
 
 
@@ -252,7 +264,7 @@ def _result(row: Invocation, *, has_body: bool) -> ResultReply | None:
 
 
 def _encoded(body: bytes) -> tuple[str, Literal["text", "base64"]]:
-    """Return the body and its encoding: text if it is UTF-8, otherwise base64."""
+    """Return the body and its encoding: `text` if the body is UTF-8, otherwise `base64`."""
     try:
         return body.decode(), "text"
     except UnicodeDecodeError:

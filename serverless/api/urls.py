@@ -17,7 +17,7 @@ from serverless.core.spec import REQUEST_ID
 
 
 class RequestIDConverter(StringConverter):
-    """`<request:…>`: the name of a function."""
+    """Converter for the name of a function: `<request:name>`."""
 
     regex = REQUEST_ID
 

@@ -1,4 +1,4 @@
-"""Views of functions and invocations."""
+"""Views of the function and invocation routes."""
 
 from typing import Final
 
@@ -60,7 +60,7 @@ _WAITING: Final = {
 
 
 class Functions(ApiView):
-    """All functions of the tenant."""
+    """Lists and creates functions."""
 
     @Endpoint(
         id="listFunctions",
@@ -84,31 +84,31 @@ class Functions(ApiView):
         errors=[NameConflict],
     )
     def post(self, request: Request, *, body: FunctionCreate) -> Response:
-        """Accept the creation; invocations are accepted from now on."""
+        """Accept the creation. The function can be invoked immediately."""
         result = function_create(tenant=caller_of(request).tenant, body=body)
         return accepted_reply(request, result)
 
 
 class FunctionDetail(ApiView):
-    """One function."""
+    """Returns, changes and deletes a function."""
 
     @Endpoint(
         id="getFunction",
-        summary="Read one function",
+        summary="Get a function",
         tag=_FUNCTIONS,
         replies={200: FunctionReply},
         errors=[NotFound],
         headers=[ETAG_HEADER],
     )
     def get(self, request: Request, *, request_id: str) -> Response:
-        """Return the function with its status."""
+        """Return the function with its ETag."""
         rows = with_oldest(functions_of(caller_of(request).tenant))
         row = function_named(rows, request_id)
         return Response(FunctionReply.of(row), headers=etag_header(function_version(row)))
 
     @Endpoint(
         id="putFunction",
-        summary="Change a function; its workers are replaced one by one",
+        summary="Change a function and replace its workers one by one",
         tag=_FUNCTIONS,
         body=FunctionUpdate,
         replies=accepted(ServerlessOperation.UPDATE, *_FUNCTION, namespace=_NAMESPACE),
@@ -116,40 +116,40 @@ class FunctionDetail(ApiView):
         headers=[IF_MATCH_HEADER],
     )
     def put(self, request: Request, *, request_id: str, body: FunctionUpdate) -> Response:
-        """Accept the change: a given field replaces, an omitted one stays.
+        """Accept the change. Omitted fields are unchanged.
 
         Invocations in progress finish on their workers.
         """
-        tenant = caller_of(request).tenant
-        result = function_update(
-            tenant=tenant, request_id=request_id, body=body, etag=expected_etag(request)
-        )
+        tenant, etag = caller_of(request).tenant, expected_etag(request)
+        result = function_update(tenant=tenant, request_id=request_id, body=body, etag=etag)
         return accepted_reply(request, result)
 
     @Endpoint(
         id="deleteFunction",
-        summary="Delete a function: queued invocations are cancelled, running ones finish",
+        summary="Delete a function and cancel its queued invocations",
         tag=_FUNCTIONS,
         query=DeletionQuery,
         replies=accepted(ServerlessOperation.DELETE, *_FUNCTION, namespace=_NAMESPACE),
         errors=[NotFound],
     )
     def delete(self, request: Request, *, request_id: str, query: DeletionQuery) -> Response:
-        """Accept the deletion; the phase is `Terminating` until the workers have stopped."""
+        """Accept the deletion. The phase is `Terminating` until the workers have stopped.
+
+        Running invocations finish on their workers.
+        """
+        tenant, operation_id = caller_of(request).tenant, query.operation_id
         result = function_request_deletion(
-            tenant=caller_of(request).tenant,
-            request_id=request_id,
-            operation_id=query.operation_id,
+            tenant=tenant, request_id=request_id, operation_id=operation_id
         )
         return accepted_reply(request, result)
 
 
 class Invocations(ApiView):
-    """All invocations of the tenant."""
+    """Lists and creates invocations."""
 
     @Endpoint(
         id="listInvocations",
-        summary="List your invocations, newest first, without the bodies of their results",
+        summary="List your invocations, newest first, without the bodies of the results",
         tag=_INVOCATIONS,
         query=InvocationsQuery,
         replies={200: InvocationReply},
@@ -158,8 +158,9 @@ class Invocations(ApiView):
         """Return one page of invocations."""
         rows = invocations().filter(tenant=caller_of(request).tenant)
         page = paginate(query.applied_to(rows), query)
-        shown = [InvocationReply.of(row, has_body=False) for row in page.rows]
-        return Response(mapped(page, shown))
+        return Response(
+            mapped(page, [InvocationReply.of(row, has_body=False) for row in page.rows])
+        )
 
     @Endpoint(
         id="createInvocation",
@@ -170,7 +171,7 @@ class Invocations(ApiView):
             202: Sample(InvocationReply, _WAITING),
             200: Sample(
                 InvocationReply,
-                description="The invocation has ended, or had been accepted before.",
+                description="The invocation has ended, or the request had been accepted before.",
             ),
         },
         errors=[NotFound, PhaseConflict, OperationConflict, Throttled],
@@ -178,14 +179,14 @@ class Invocations(ApiView):
     def post(self, request: Request, *, body: InvocationCreate) -> Response:
         """Accept the invocation.
 
-        The status is 202, with mode `sync` 200 if the invocation has ended. A repeated request in
-        mode `async` returns 200.
+        The status is 202. It is 200 if the mode is `sync` and the invocation has ended, or if the
+        mode is `async` and the request is repeated.
         """
         tenant = caller_of(request).tenant
         result = invocation_accept(tenant=tenant, body=body)
         row, is_sync = result.invocation, body.mode == "sync"
         is_done = wait_for_end(row) if is_sync else result.is_replay
-        if is_sync:  # The wait may have changed the row.
+        if is_sync:  # The row can have changed during the wait.
             row = invocation_with(Invocation.objects.all(), tenant, row.invocation_id)
         headers = {"Location": f"{_ADDRESS}/{row.invocation_id}"}
         if result.is_replay:
@@ -198,24 +199,24 @@ class Invocations(ApiView):
 
 
 class InvocationDetail(ApiView):
-    """One invocation."""
+    """Returns an invocation."""
 
     @Endpoint(
         id="getInvocation",
-        summary="Read one invocation with its result",
+        summary="Get an invocation and its result",
         tag=_INVOCATIONS,
         replies={200: InvocationReply},
         errors=[NotFound],
     )
     def get(self, request: Request, *, invocation_id: str) -> Response:
-        """Return the invocation with its result, if it has ended."""
+        """Return the invocation, with its result if it has ended."""
         tenant = caller_of(request).tenant
         row = invocation_with(Invocation.objects.all(), tenant, invocation_id)
         return Response(InvocationReply.of(row))
 
 
 class InvocationCancel(ApiView):
-    """Cancellation of an invocation."""
+    """Cancels an invocation."""
 
     @Endpoint(
         id="cancelInvocation",
@@ -226,76 +227,74 @@ class InvocationCancel(ApiView):
         errors=[NotFound, PhaseConflict],
     )
     def post(self, request: Request, *, invocation_id: str, body: InvocationAction) -> Response:
-        """Accept the cancellation; the invocation ends immediately."""
+        """Accept the cancellation. The invocation ends immediately."""
+        tenant, operation_id = caller_of(request).tenant, body.operation_id
         result = invocation_cancel(
-            tenant=caller_of(request).tenant,
-            invocation_id=invocation_id,
-            operation_id=body.operation_id,
+            tenant=tenant, invocation_id=invocation_id, operation_id=operation_id
         )
         return accepted_reply(request, result)
 
 
 class InvocationReplay(ApiView):
-    """Replay of a dead letter, for operators."""
+    """Replays a dead letter."""
 
     @Endpoint(
         id="replayInvocation",
-        summary="Queue a dead letter again; operators only",
+        summary="Replay a dead letter (operators only)",
         tag=_INVOCATIONS,
         body=InvocationAction,
         replies=accepted(ServerlessOperation.REPLAY, *_INVOCATION, namespace=_NAMESPACE),
         errors=[NotFound, PhaseConflict],
     )
     def post(self, request: Request, *, invocation_id: str, body: InvocationAction) -> Response:
-        """Accept the replay; the invocation has all its attempts again."""
+        """Accept the replay. The invocation is queued with its full number of attempts."""
+        tenant, operation_id = caller_of(request).tenant, body.operation_id
         result = invocation_replay(
-            tenant=caller_of(request).tenant,
-            invocation_id=invocation_id,
-            operation_id=body.operation_id,
+            tenant=tenant, invocation_id=invocation_id, operation_id=operation_id
         )
         return accepted_reply(request, result)
 
 
 class InvocationResult(ApiView):
-    """The result behind a signed link: the link is the permission, no token is needed."""
+    """Returns the body of a result to the holder of a signed link, without a token."""
 
     authentication_classes = ()
     permission_classes = ()
 
     @Endpoint(
         id="getInvocationResult",
-        summary="Read the body of a result by its signed link, without a token",
+        summary="Get the body of a result by its signed link, without a token",
         tag=_INVOCATIONS,
         query=ResultQuery,
         replies={},
-        text="The body, with the media type of the function's answer.",
+        text="Body of the function's response, with the media type of the response.",
         errors=[NotAllowed, NotFound],
         is_public=True,
     )
     def get(self, request: Request, *, invocation_id: str, query: ResultQuery) -> HttpResponse:
-        """Return the body of the function's answer."""
+        """Return the body of the function's response."""
         key = signed_row(invocation_id, query.expires, query.sig)
         if key is None:
-            msg = "The link is not valid, or has expired. Read the invocation for a new one."
+            msg = "The link is not valid or has expired. Get the invocation to receive a new link."
             raise NotAllowed(msg)
         row = Invocation.objects.filter(pk=key, invocation_id=invocation_id).first()
         if row is None or not has_result(row):
-            msg = f"The invocation '{invocation_id}' has no result."
+            msg = f"The invocation '{invocation_id}' has no result. Get the invocation instead."
             raise NotFound(msg)
         return _download(row)
 
 
 def _download(row: Invocation) -> HttpResponse:
-    """Return the body as a download: a function's answer must never act as a page of this site."""
-    answer = HttpResponse(
+    """Return the body as a download, so that a browser does not show it as a page of this site."""
+    headers = {
+        "Content-Disposition": "attachment",
+        "X-Content-Type-Options": "nosniff",
+        "Content-Security-Policy": "sandbox; default-src 'none'",
+        "Cache-Control": "private, no-store",
+        "Referrer-Policy": "no-referrer",
+    }
+    return HttpResponse(
         bytes(row.result_body or b""),
         content_type=row.result_content_type or "application/octet-stream",
+        headers=headers | ({"X-Result-Truncated": "true"} if row.is_truncated else {}),
     )
-    answer.headers["Content-Disposition"] = "attachment"
-    answer.headers["X-Content-Type-Options"] = "nosniff"
-    answer.headers["Content-Security-Policy"] = "sandbox; default-src 'none'"
-    answer.headers["Cache-Control"] = "private, no-store"
-    answer.headers["Referrer-Policy"] = "no-referrer"
-    if row.is_truncated:
-        answer.headers["X-Result-Truncated"] = "true"
-    return answer

@@ -3,21 +3,18 @@
 from typing import Final
 
 from gpuplatform.api.waiting import Seats
-from serverless.models import OPEN_STATES, Invocation
+from serverless.models import OPEN, Invocation
 
 MAX_WAIT_SECONDS: Final = 60.0
 MARGIN_SECONDS: Final = 5.0
-"""In addition to the invocation's timeout: for queue and result store."""
+"""Time in seconds, in addition to the timeout, for the queue and the result store."""
 
 SEATS: Final = Seats(4)
-"""Fewer than for units, because invocations are far more frequent."""
+"""Fewer seats than for units, because invocations are more frequent."""
 
 
 def wait_for_end(row: Invocation) -> bool:
-    """Wait until the invocation ends or the time is up; return whether it has ended."""
+    """Wait until the invocation ends or the time limit is reached; return whether it ended."""
+    still_open = Invocation.objects.filter(OPEN, pk=row.pk)
     seconds = min(row.timeout_seconds + MARGIN_SECONDS, MAX_WAIT_SECONDS)
-    return SEATS.wait(lambda: not _is_open(row), seconds)
-
-
-def _is_open(row: Invocation) -> bool:
-    return Invocation.objects.filter(pk=row.pk, state__in=OPEN_STATES).exists()
+    return SEATS.wait(lambda: not still_open.exists(), seconds)

@@ -1,4 +1,4 @@
-"""The largest number of workers that each function needed recently. Pure."""
+"""The maximum number of workers that each function needed recently. Pure."""
 
 from collections import deque
 from dataclasses import dataclass, field
@@ -8,21 +8,21 @@ from dataclasses import dataclass, field
 class _History:
     began: float
     needs: deque[tuple[float, int]] = field(default_factory=deque)
-    """Time and number of workers, numbers descending: a larger one removes those before it."""
+    """Times and numbers of workers. A number removes earlier numbers that are not larger."""
 
 
 class Peaks:
-    """A sliding maximum for each function."""
+    """The maximum in a sliding window of time, for each function."""
 
     def __init__(self) -> None:
-        """Start without any history."""
+        """Start with an empty history."""
         self._histories: dict[int, _History] = {}
 
     def add(self, function: int, needed: int, *, now: float, seconds: float) -> int | None:
-        """Add the number that is needed now.
+        """Add the number of workers that a function needs at the time `now`.
 
         Returns:
-            The maximum of the last `seconds`; None if the history is shorter.
+            The maximum number of the last `seconds`, or `None` if the history is shorter.
         """
         history = self._histories.setdefault(function, _History(began=now))
         needs = history.needs

@@ -1,4 +1,4 @@
-"""Plans the workers of a function and its status. Pure: rows and queue are read before.
+"""Plans the workers and the status of a function. Pure.
 
 While the queue is unavailable, no worker is started or stopped.
 """
@@ -11,27 +11,28 @@ from typing import Final
 
 from gpuplatform.planning.backoff import backoff_seconds
 from serverless.phases import FunctionPhase, FunctionReason
+from serverless.queue.values import Backlog
 
 MAX_STARTS: Final = 10
 """Maximum number of workers of one function that one plan starts."""
 
 MAX_BACKOFF_WITHOUT_CAPACITY: Final = 10.0
-"""Seconds. Stock can become ready at any time, and trying to claim it is cheap."""
+"""Maximum delay in seconds without stock. It is short because an attempt to claim is cheap."""
 
 MAX_BACKOFF_AFTER_FAILURES: Final = 300.0
-"""Seconds."""
+"""Maximum delay in seconds after failed starts."""
 
 CAPACITY_GRACE: Final = timedelta(minutes=1)
-"""Stock that is starting is ready within this time; after it the lack of stock is a failure."""
+"""Time after which a lack of stock is a failure. Stock that is starting is ready sooner."""
 
 
 class WorkerState(StrEnum):
-    """Whether a worker serves invocations, will serve them, or does not serve any more."""
+    """The states of a worker."""
 
     STARTING = "starting"
     READY = "ready"
     DRAINING = "draining"
-    """It finishes the invocations in progress, takes no new ones, and then stops."""
+    """The worker finishes the invocations in progress, fetches no others, and then stops."""
     FAILED = "failed"
 
 
@@ -42,44 +43,41 @@ class Worker:
     name: str
     state: WorkerState
     generation: int
-    """The generation of the function's spec that it was started for."""
-    in_work: int = 0
-    """Number of invocations that it has started and not ended, according to its reports."""
+    """The generation of the function's spec with which the worker was started."""
+    in_progress: int = 0
+    """Number of invocations that the worker has started and not ended, by its reports."""
     message: str = ""
-    """Why it failed."""
+    """The reason why the worker failed."""
     cause: str = ""
-    """The `StartupCause` of its failure."""
+    """The `StartupCause` of the failure."""
 
 
 @dataclass(frozen=True, slots=True)
-class Demand:
-    """The open invocations of a function. Counts are invocations."""
+class Demand(Backlog):
+    """Number of open invocations of a function: in the queue, and not yet published."""
 
-    pending: int = 0
-    """In the queue and not delivered."""
-    in_work: int = 0
-    """Delivered to a worker and not acknowledged."""
-    exhausted: int = 0
-    """Delivered as often as allowed and not dead-lettered yet: not delivered any more."""
     unpublished: int = 0
-    """Accepted and not in the queue yet."""
+    """Number of accepted invocations that are not in the queue yet."""
     peak: int | None = None
-    """Most workers needed during the last idle timeout; None: observed for a shorter time."""
+    """Maximum number of workers needed in the last idle timeout; `None` if that is unknown."""
 
     @property
     def waiting(self) -> int:
-        """Invocations that need a worker; one that was just published may be counted in both."""
-        return max(self.pending + self.in_work, self.unpublished)
+        """Number of invocations that need a worker.
+
+        It is not the sum, because a recently published invocation can be counted in both.
+        """
+        return max(self.pending + self.in_progress, self.unpublished)
 
     @property
-    def is_none(self) -> bool:
+    def is_empty(self) -> bool:
         """Whether no invocation is open."""
         return not self.waiting and not self.exhausted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FunctionView:
-    """The declared limits of a function, and its last recorded status."""
+    """The limits of a function in its spec, and its last recorded status."""
 
     generation: int
     min_workers: int
@@ -95,11 +93,11 @@ class FunctionView:
     message: str = ""
     cause: str = ""
     since: datetime | None = None
-    """When phase or reason last changed."""
+    """Time at which the phase or the reason last changed."""
 
     @property
     def cannot_start(self) -> bool:
-        """Whether the last start of a worker failed, and no worker has been ready since."""
+        """Whether the last start of a worker failed and no worker has been ready since."""
         return bool(self.start_failures) and self.reason == FunctionReason.WORKER_FAILED
 
 
@@ -127,7 +125,7 @@ class Plan:
     """The workers to start and stop, and the status of the function."""
 
     status: Status | None
-    """None: the recorded status is kept."""
+    """The new status, or `None` if the recorded status is kept."""
     backoff: Backoff
     start: int = 0
     """Number of workers to start."""
@@ -136,25 +134,25 @@ class Plan:
 
 
 def workers_needed(function: FunctionView, demand: Demand) -> int:
-    """Return how many workers the open invocations need, within the function's limits."""
-    by_work = -(-demand.waiting // function.concurrency)
-    return max(function.min_workers, min(function.max_workers, by_work))
+    """Return the number of workers for the open invocations, within the function's limits."""
+    by_demand = -(-demand.waiting // function.concurrency)
+    return max(function.min_workers, min(function.max_workers, by_demand))
 
 
 def plan_workers(
     function: FunctionView, demand: Demand | None, workers: Sequence[Worker], now: datetime
 ) -> Plan:
-    """Return which workers to start and stop, and the status of the function.
+    """Return the workers to start and stop, and the status of the function.
 
     Args:
-        function: its limits and its last status.
-        demand: its open invocations; None: the queue is unavailable.
-        workers: all of its workers, in any state.
+        function: the limits and the last status of the function.
+        demand: the open invocations, or `None` if the queue is unavailable.
+        workers: all workers of the function, in any state.
         now: the current time.
     """
     backoff = Backoff(function.start_failures, function.starts_after)
     if function.is_ending:
-        # Draining workers finish their invocations and stop.
+        # Draining workers stop when they have finished their invocations.
         live = tuple(one.name for one in workers if one.state != WorkerState.DRAINING)
         return Plan(None, backoff, stop=live)
     if demand is None:
@@ -170,9 +168,10 @@ def plan_workers(
 def without_capacity(
     function: FunctionView, workers: Sequence[Worker], spec_name: str, now: datetime
 ) -> tuple[Status, Backoff]:
-    """Return status and backoff of a function when no stock is ready for its next worker.
+    """Return the status and the backoff of a function without stock for its next worker.
 
-    If its workers cannot start, that stays the reason: a claim would only consume more stock.
+    If the last workers failed to start, that failure remains the reason, because more stock would
+    not help.
     """
     failures = function.start_failures + 1
     seconds = backoff_seconds(failures, longest=MAX_BACKOFF_WITHOUT_CAPACITY)
@@ -180,14 +179,14 @@ def without_capacity(
     ready = len(_of(workers, WorkerState.READY))
     if function.cannot_start and not ready:
         return _failed(function), backoff
-    message = f"No stock of the GPU spec '{spec_name}' is ready. Queued invocations keep waiting."
+    message = f"No stock of the GPU spec '{spec_name}' is ready. Invocations remain queued."
     return _no_capacity(function, ready, message, now), backoff
 
 
 def _after_failures(
     function: FunctionView, needed: int, workers: Sequence[Worker], now: datetime
 ) -> Backoff:
-    """Return the backoff: longer after each failed worker, none once enough workers are ready."""
+    """Return the backoff. A failed worker increases it; enough ready workers reset it."""
     failed = _failures(function, workers)
     if failed:
         failures = function.start_failures + len(failed)
@@ -200,19 +199,19 @@ def _after_failures(
 
 
 def _starts(function: FunctionView, needed: int, workers: Sequence[Worker]) -> int:
-    """Return how many workers to start.
+    """Return the number of workers to start.
 
-    Starting workers count as capacity, and every worker that holds a GPU counts for the limit.
+    Starting workers count as capacity. Every worker that holds a GPU counts toward the limit.
     """
     missing = needed - len(_current(function, _serving(workers)))
-    room = function.max_workers - len(workers)
-    return max(0, min(missing, room, MAX_STARTS))
+    allowed = function.max_workers - len(workers)
+    return max(0, min(missing, allowed, MAX_STARTS))
 
 
 def _stops(
     function: FunctionView, demand: Demand, workers: Sequence[Worker], now: datetime
 ) -> list[str]:
-    """Return the names of failed workers, workers of an earlier spec, and surplus idle ones."""
+    """Return the names of failed workers, outdated workers, and surplus idle workers."""
     failed = [one.name for one in _of(workers, WorkerState.FAILED)]
     serving = _serving(workers)
     current = _current(function, serving)
@@ -227,18 +226,18 @@ def _stops(
 def _retained(
     function: FunctionView, demand: Demand, current: Sequence[Worker], now: datetime
 ) -> int:
-    """Return how many workers to keep: as many as were needed during the last idle timeout."""
+    """Return the number of workers to keep: the maximum needed in the last idle timeout."""
     needed = workers_needed(function, demand)
     idle_timeout = timedelta(seconds=function.idle_timeout_seconds)
-    if demand.is_none and now - function.last_active_at >= idle_timeout:
+    if demand.is_empty and now - function.last_active_at >= idle_timeout:
         return function.min_workers
     return max(needed, len(current) if demand.peak is None else demand.peak)
 
 
 def _outdated(demand: Demand, workers: Sequence[Worker], old: Sequence[Worker]) -> list[str]:
-    """Return the workers of an earlier spec to drain: all idle ones, or one of the busy ones.
+    """Return the names of outdated workers to drain: all idle workers, or else one busy worker.
 
-    Under constant load no worker is ever idle; a draining one finishes its invocations.
+    Under constant load no worker becomes idle. A draining worker finishes its invocations.
     """
     idle = [one.name for one in _idle(demand, workers, old)]
     if idle or _of(workers, WorkerState.DRAINING):
@@ -247,11 +246,14 @@ def _outdated(demand: Demand, workers: Sequence[Worker], old: Sequence[Worker]) 
 
 
 def _idle(demand: Demand, workers: Sequence[Worker], among: Sequence[Worker]) -> list[Worker]:
-    """Return the workers without an invocation; none if the queue counts more than are known."""
-    known = sum(one.in_work for one in workers)
-    if demand.in_work > known:
+    """Return the idle workers, or an empty list if the reports do not match the queue.
+
+    If more deliveries are in progress than the workers reported, any worker may be busy.
+    """
+    known = sum(one.in_progress for one in workers)
+    if demand.in_progress > known:
         return []
-    return [one for one in among if not one.in_work]
+    return [one for one in among if not one.in_progress]
 
 
 def _status(
@@ -262,7 +264,7 @@ def _status(
     if not ready and failed:
         return _failed(failed[0])
     if not ready and function.cannot_start:
-        # Neither a start in progress nor an empty queue shows that a worker can start.
+        # A start in progress or an empty queue does not prove that a worker can start.
         return _failed(function)
     if ready >= needed and not failed:
         return _ready(demand, ready)
@@ -272,7 +274,7 @@ def _status(
 
 
 def _missing(function: FunctionView, ready: int, needed: int, now: datetime) -> Status:
-    """Return the status while no worker starts: the failure of the last start, if it failed."""
+    """Return the status while workers are missing and none is starting."""
     if function.cannot_start:
         return replace(_failed(function), phase=FunctionPhase.PROGRESSING)
     if function.start_failures and function.reason == FunctionReason.NO_CAPACITY:
@@ -281,16 +283,19 @@ def _missing(function: FunctionView, ready: int, needed: int, now: datetime) -> 
 
 
 def _no_capacity(function: FunctionView, ready: int, message: str, now: datetime) -> Status:
-    """Return the status without stock: a failure after the grace time, if no worker is ready."""
-    lacks = function.reason == FunctionReason.NO_CAPACITY
+    """Return the status without stock.
+
+    The phase is `Failed` after `CAPACITY_GRACE` if no worker is ready, otherwise `Progressing`.
+    """
+    had_none = function.reason == FunctionReason.NO_CAPACITY
     has_failed = function.phase == FunctionPhase.FAILED
-    is_long = lacks and (has_failed or now - (function.since or now) >= CAPACITY_GRACE)
-    phase = FunctionPhase.FAILED if is_long and not ready else FunctionPhase.PROGRESSING
+    is_over = had_none and (has_failed or now - (function.since or now) >= CAPACITY_GRACE)
+    phase = FunctionPhase.FAILED if is_over and not ready else FunctionPhase.PROGRESSING
     return Status(phase, FunctionReason.NO_CAPACITY, message)
 
 
 def _failed(source: FunctionView | Worker) -> Status:
-    """Return the failure of a worker, or the one that the function has recorded."""
+    """Return the status for a failed worker, or for the failure that the function recorded."""
     reason = FunctionReason.WORKER_FAILED
     return Status(FunctionPhase.FAILED, reason, source.message, source.cause)
 
@@ -301,7 +306,7 @@ def _activating(ready: int, needed: int) -> Status:
 
 
 def _ready(demand: Demand, ready: int) -> Status:
-    if demand.is_none:
+    if demand.is_empty:
         return Status(
             FunctionPhase.READY, FunctionReason.IDLE, "No invocation is waiting or running."
         )
@@ -324,7 +329,7 @@ def _failures(function: FunctionView, workers: Sequence[Worker]) -> list[Worker]
 
 
 def _serving(workers: Sequence[Worker]) -> list[Worker]:
-    """Return the workers that serve invocations or are starting."""
+    """Return the ready workers and the starting workers."""
     return [one for one in workers if one.state in {WorkerState.STARTING, WorkerState.READY}]
 
 

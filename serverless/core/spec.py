@@ -1,9 +1,10 @@
-"""The declared spec of a function: image, framework, limits, retries. Pure."""
+"""The spec of a function: its image, its framework, its limits and its retries. Pure."""
 
 import re
 from typing import Annotated, Any, Final
 
-from pydantic import AfterValidator, Field, ValidationError, model_validator
+from pydantic import AfterValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic.alias_generators import to_camel
 from pydantic_core import InitErrorDetails, PydanticCustomError
 from typing_extensions import override
 
@@ -24,12 +25,13 @@ MAX_WORKERS: Final = 100
 MAX_IDLE_SECONDS: Final = 24 * 3600
 
 REQUEST_ID: Final = "[a-z0-9_-]{1,48}"
+FRAMEWORK: Final = "Paths and socket on which the function listens."
 
 
 def _request_id(text: str) -> str:
     if not re.fullmatch(REQUEST_ID, text):
         msg = (
-            f"{quoted(text)} is not a valid name. Use 1 to 48 lower-case letters, digits, '_' and"
+            f"{quoted(text)} is not a valid name. Use 1 to 48 lower-case letters, digits, '_' or"
             " '-'."
         )
         raise ValueError(msg)
@@ -42,7 +44,7 @@ RequestID = Annotated[
     Field(
         json_schema_extra={"pattern": f"^{REQUEST_ID}$"},
         description="Name of the function, unique within the tenant: 1 to 48 lower-case letters,"
-        " digits, '_' and '-'.",
+        " digits, '_' or '-'.",
         examples=["echo"],
     ),
 ]
@@ -53,7 +55,7 @@ MinWorkers = Annotated[
     Field(
         ge=0,
         le=MAX_WORKERS,
-        description="Minimum number of workers, kept even when idle.",
+        description="Minimum number of workers. The platform keeps them even if they are idle.",
         examples=[0],
     ),
 ]
@@ -68,55 +70,53 @@ IdleTimeoutSeconds = Annotated[
     Field(
         ge=1,
         le=MAX_IDLE_SECONDS,
-        description="Idle time in seconds after which workers are stopped, down to minWorkers.",
+        description="Time in seconds after which idle workers are stopped, down to `minWorkers`.",
         examples=[300],
     ),
 ]
 
 
 def check_workers(min_workers: int, max_workers: int) -> None:
-    """Refuse limits that contradict each other.
+    """Check that the limits do not contradict each other.
 
     Raises:
-        ValidationError: the minimum is larger than the maximum.
+        ValidationError: if the minimum is larger than the maximum.
     """
     if min_workers > max_workers:
-        raise _fault("minWorkers", "Must not be larger than maxWorkers.")
+        raise _invalid("minWorkers", "Must not be larger than maxWorkers.")
 
 
 class FunctionSpec(SpecModel):
     """The spec of a function: its image, the limits of its workers, and its retries."""
 
-    spec_name: SpecName = Field(alias="specName", description="GPU spec of the workers.")
+    model_config = ConfigDict(alias_generator=to_camel)
+
+    spec_name: SpecName = Field(description="GPU spec of the workers.")
     image: Image = Field(description="Image of the workers.", examples=[ECHO_FUNCTION_IMAGE])
     template: Template | None = Field(
         default=None, examples=[{"envs": [{"name": "MODEL", "value": "llama-3-8b"}]}]
     )
-    framework: Annotated[Framework, Field(description="Where the function listens.")] = Framework()
-    min_workers: MinWorkers = Field(default=0, alias="minWorkers")
-    max_workers: MaxWorkers = Field(default=1, alias="maxWorkers")
+    framework: Annotated[Framework, Field(description=FRAMEWORK)] = Framework()
+    min_workers: MinWorkers = 0
+    max_workers: MaxWorkers = 1
     concurrency: Concurrency = 1
-    idle_timeout_seconds: IdleTimeoutSeconds = Field(default=300, alias="idleTimeoutSeconds")
-    timeout_seconds: TimeoutSeconds = Field(default=30, alias="timeoutSeconds")
-    max_deliver: MaxDeliver = Field(default=5, alias="maxDeliver")
-    backoff_seconds: BackoffSeconds = Field(
-        default=DEFAULT_BACKOFF_SECONDS, alias="backoffSeconds"
-    )
+    idle_timeout_seconds: IdleTimeoutSeconds = 300
+    timeout_seconds: TimeoutSeconds = 30
+    max_deliver: MaxDeliver = 5
+    backoff_seconds: BackoffSeconds = DEFAULT_BACKOFF_SECONDS
 
     @model_validator(mode="after")
     def check_consistency(self) -> "FunctionSpec":
-        """Refuse values that contradict each other."""
+        """Reject values that contradict each other."""
         check_workers(self.min_workers, self.max_workers)
         is_given = "backoff_seconds" in self.model_fields_set
         if is_given and len(self.backoff_seconds) > self.max_deliver:
-            raise _fault(
-                "backoffSeconds", "Must not have more delays than maxDeliver has deliveries."
-            )
+            raise _invalid("backoffSeconds", "Must not have more entries than maxDeliver.")
         return self
 
     @override
     def normalised(self) -> dict[str, Any]:
-        """Return the JSON object for hash and row, without empty blocks."""
+        """Return the canonical JSON object of the spec, without defaults and empty blocks."""
         payload = super().normalised()
         return {
             key: value
@@ -125,13 +125,13 @@ class FunctionSpec(SpecModel):
         }
 
     @property
-    def max_in_work(self) -> int:
-        """Maximum number of invocations in progress, for all workers together."""
+    def max_in_progress(self) -> int:
+        """Maximum number of invocations in progress on all workers together."""
         return self.max_workers * self.concurrency
 
 
-def _fault(field: str, why: str) -> ValidationError:
-    fault = PydanticCustomError("fits", "{why}", {"why": why})
+def _invalid(field: str, message: str) -> ValidationError:
+    error = PydanticCustomError("fits", "{message}", {"message": message})
     return ValidationError.from_exception_data(
-        "FunctionSpec", [InitErrorDetails(type=fault, loc=(field,), input=None)]
+        "FunctionSpec", [InitErrorDetails(type=error, loc=(field,), input=None)]
     )

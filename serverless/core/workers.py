@@ -1,4 +1,4 @@
-"""Names of workers, and the request for one. Pure."""
+"""Names of workers, and the request that creates a worker. Pure."""
 
 import re
 from typing import Any, Final
@@ -11,18 +11,18 @@ _NAME: Final = re.compile(r"fn-([0-9]{1,18})-([0-9]{1,18})-[0-9a-f]{8}")
 
 
 def worker_name(function: int, generation: int, token: str) -> str:
-    """Return the name of a worker; it contains function and generation of the spec."""
+    """Return the name of a worker, which contains the function id and the spec's generation."""
     return f"{unit_prefix(function)}{generation}-{token}"
 
 
 def generation_of(name: str) -> int:
-    """Return the generation of the spec in a worker's name; 0 for any other name."""
+    """Return the generation of the spec in the name of a worker, or 0 for any other name."""
     found = _NAME.fullmatch(name)
     return int(found[2]) if found else 0
 
 
 def function_of(name: str) -> int:
-    """Return the id of the function in a worker's name; 0 for any other name."""
+    """Return the id of the function in the name of a worker, or 0 for any other name."""
     found = _NAME.fullmatch(name)
     return int(found[1]) if found else 0
 
@@ -33,7 +33,7 @@ def worker_request(
     """Return the request for a GPU unit that is a worker of the function.
 
     Raises:
-        InvalidSpec: a worker cannot use the address of the queue.
+        InvalidSpec: if a worker cannot use the address of the queue.
     """
     fields = spec.normalised()
     shared = ("framework", "concurrency", "timeoutSeconds", "maxDeliver", "backoffSeconds")

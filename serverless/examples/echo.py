@@ -1,6 +1,6 @@
-"""Answers each invocation with its payload: `python -m serverless.examples.echo`.
+"""Responds to each invocation with its payload: `python -m serverless.examples.echo`.
 
-Two headers change the answer: `X-Echo-Seconds` delays it, `X-Echo-Status` sets its status.
+Two headers change the response: `X-Echo-Seconds` delays it, `X-Echo-Status` sets its status.
 """
 
 import time
@@ -9,7 +9,7 @@ from serverless.framework import Request, Response, serve
 
 
 def echo(request: Request) -> Response:
-    """Return the payload, with the attempt in a header."""
+    """Return the payload, and the number of the attempt in a header."""
     time.sleep(float(request.headers.get("x-echo-seconds", "0")))
     return Response(
         request.body,

@@ -1,15 +1,15 @@
-"""The activator: starts workers for waiting invocations, and stops idle ones.
+"""The activator starts workers for waiting invocations and stops idle workers.
 
-One of several activators is active, by leader election; two active ones do no harm, because a
-start fails if the workers are not those that it was planned for. It writes rows only: its workers
-are GPU units, created through the services of `units`. Started by `manage.py run_activator`.
+Leader election makes one of several activators active. Two active activators are safe, because a
+start fails if the workers changed after it was planned. The activator only writes rows: a worker
+is a GPU unit, which the services of `units` create. `manage.py run_activator` starts it.
 """
 
 import logging
 import threading
 import time
 from collections import Counter
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Final
 
 from django.conf import settings
@@ -48,21 +48,23 @@ from serverless.services.workers import (
 logger = logging.getLogger(__name__)
 
 BACKSTOP_SECONDS: Final = 2.0
-"""Interval at which functions are reconciled without a notification."""
+"""Interval in seconds at which functions are reconciled without a notification."""
 
 DEBOUNCE_SECONDS: Final = 0.2
-"""Shortest interval, however many notifications there are."""
+"""Minimum interval in seconds between two reconciliations."""
 
 STANDBY_SECONDS: Final = 0.2
+"""Interval in seconds at which a standby activator checks whether it is the leader."""
+
 WAIT_SECONDS: Final = 0.5
-"""Longest time for which a wait ignores a stop."""
+"""Maximum time in seconds until a wait notices a stop."""
 
 
 class Activator:
-    """One activator; `run` reconciles every function repeatedly while it holds the lease."""
+    """One activator; `run` reconciles every function repeatedly while it is the leader."""
 
     def __init__(self, queue: Queue, cluster: Cluster, identity: str) -> None:
-        """Nothing is done before `run`; `identity` is unique for each start of a process."""
+        """Prepare the activator; `identity` is unique for each start of a process."""
         self._queue = queue
         self._elector = Elector(
             cluster,
@@ -80,7 +82,7 @@ class Activator:
         return self._elector.may_act()
 
     def run(self, stop: threading.Event) -> None:
-        """Take part in the leader election, and reconcile as leader, until `stop` is set."""
+        """Run the leader election, and reconcile while leader, until `stop` is set."""
         elector = threading.Thread(target=self._elector.run, args=(stop,), name="elector")
         elector.start()
         try:
@@ -93,27 +95,27 @@ class Activator:
         """Reconcile every function once.
 
         Raises:
-            DatabaseError: the database is unavailable; the next call does the rest.
+            DatabaseError: if the database is unavailable. The next call continues.
         """
         if gate.is_closed() or not epoch.matches():
-            return  # The state of the workers is unknown, so nothing is changed.
+            return  # The state of the workers is unknown, so change nothing.
         observation = observe()
         for unit in observation.orphans:
             if unit.tenant is not None and self._elector.may_act():
                 logger.warning("the worker '%s' has no function; it is stopped", unit)
                 worker_stop(unit.tenant, unit.name)
-        for one in observation.functions:
+        for observed in observation.functions:
             if not self._elector.may_act():
                 return
             try:
-                self._reconcile(one)
+                self._reconcile(observed)
             except PlatformError as error:
-                # The other functions are reconciled all the same.
-                logger.warning("function '%s': %s", one.function.request_id, error)
+                # A failure of one function must not block the others.
+                logger.warning("function '%s': %s", observed.function.request_id, error)
 
     def _step(self, stop: threading.Event) -> None:
         if not self._elector.may_act():
-            self._peaks = Peaks()  # The history ends while another activator is active.
+            self._peaks = Peaks()  # The history has a gap while another activator is active.
             stop.wait(STANDBY_SECONDS)
             return
         began = time.monotonic()
@@ -125,63 +127,59 @@ class Activator:
             if self._listener.wait(WAIT_SECONDS):
                 return
 
-    def _reconcile(self, one: FunctionObservation) -> None:
+    def _reconcile(self, observed: FunctionObservation) -> None:
         """Start and stop the workers of one function, and record its status."""
-        function, view = one.function, one.view()
-        demand = None if view.is_ending else self._demand(one, view)
-        plan = plan_workers(view, demand, one.workers, clock.now())
+        function, view = observed.function, observed.view()
+        demand = None if view.is_ending else self._demand(observed, view)
+        plan = plan_workers(view, demand, observed.workers, clock.now())
         for name in plan.stop:
             worker_stop(function.tenant, name)
-        plan = self._start(one, view, plan)
+        plan = self._start(observed, view, plan)
         counts = FunctionCounts(
-            backlog=None if demand is None else max(demand.waiting, one.open.total),
-            workers=Counter(worker.state for worker in one.workers),
-            is_active=demand is not None and not demand.is_none,
+            backlog=None if demand is None else max(demand.waiting, observed.open.total),
+            workers=Counter(worker.state for worker in observed.workers),
+            is_active=demand is not None and not demand.is_empty,
         )
         function_update_status(function, plan, counts)
 
-    def _start(self, one: FunctionObservation, view: FunctionView, plan: Plan) -> Plan:
-        """Start the workers of the plan; return the plan with the status afterwards."""
-        for number in range(plan.start):
+    def _start(self, observed: FunctionObservation, view: FunctionView, plan: Plan) -> Plan:
+        """Start the planned workers; return the plan with the status after the starts."""
+        function = observed.function
+        for started in range(plan.start):
             try:
-                if not worker_start(one.function, observed=one.units + number):
+                if not worker_start(function, observed=observed.units + started):
                     return plan
             except (InsufficientCapacity, InvalidSpec) as error:
                 status, backoff = without_capacity(
-                    view, one.workers, one.function.spec_name, clock.now()
+                    view, observed.workers, function.spec_name, clock.now()
                 )
                 if isinstance(error, InvalidSpec):
                     reason = FunctionReason.WORKER_FAILED
                     status = Status(FunctionPhase.FAILED, reason, str(error))
                 return replace(plan, status=status, backoff=backoff)
-            logger.info("starting a worker of function '%s'", one.function.request_id)
+            logger.info("starting a worker of function '%s'", function.request_id)
         return plan
 
-    def _demand(self, one: FunctionObservation, view: FunctionView) -> Demand | None:
-        """Return the demand of the function; None while the queue is unavailable.
+    def _demand(self, observed: FunctionObservation, view: FunctionView) -> Demand | None:
+        """Return the demand of the function, or `None` if the queue is unavailable.
 
-        The queue is not asked about a function with neither open invocations nor workers.
+        The queue is not queried for a function that has neither open invocations nor workers.
         """
-        backlog = Backlog()
-        if one.units or one.open.total:
+        function, backlog = observed.function, Backlog()
+        if observed.units or observed.open.total:
             try:
-                found = self._queue.backlog(one.function.tenant.name, one.function.pk)
+                found = self._queue.backlog(function.tenant.name, function.pk)
             except QueueError as error:
                 if not self._is_queue_unavailable:
-                    logger.warning("the queue is unavailable, workers stay as they are: %s", error)
+                    logger.warning("the queue is unavailable, no worker is changed: %s", error)
                 self._is_queue_unavailable = True
                 return None
             self._is_queue_unavailable = False
             if found is None:
                 return None
             backlog = found
-        demand = Demand(
-            pending=backlog.pending,
-            in_work=backlog.in_work,
-            exhausted=backlog.exhausted,
-            unpublished=one.open.unpublished,
-        )
+        demand = Demand(**asdict(backlog), unpublished=observed.open.unpublished)
         needed = workers_needed(view, demand)
         seconds = view.idle_timeout_seconds
-        peak = self._peaks.add(one.function.pk, needed, now=time.monotonic(), seconds=seconds)
+        peak = self._peaks.add(function.pk, needed, now=time.monotonic(), seconds=seconds)
         return replace(demand, peak=peak)

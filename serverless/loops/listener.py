@@ -1,4 +1,4 @@
-"""Waits for PostgreSQL's notifications about the outbox."""
+"""Waits for PostgreSQL notifications about the outbox."""
 
 from django.db import connection
 from psycopg import Connection
@@ -7,17 +7,17 @@ from serverless.services.names import OUTBOX_CHANNEL
 
 
 class OutboxListener:
-    """Listens on the database connection of its thread."""
+    """Listens on the database connection of the current thread."""
 
     def __init__(self) -> None:
-        """Start listening with the first `wait`."""
+        """Prepare the listener. It starts to listen when `wait` is called first."""
         self._listening: Connection | None = None
 
     def wait(self, seconds: float) -> bool:
         """Wait for a notification; return whether the outbox may have a new invocation.
 
-        A connection that starts to listen returns True immediately, because notifications before
-        that are lost. Later ones are buffered between two calls.
+        The first call on a connection starts to listen and returns `True` immediately, because
+        earlier notifications are lost. Later notifications are buffered between calls.
         """
         connection.ensure_connection()
         raw: Connection = connection.connection

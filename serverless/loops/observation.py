@@ -1,4 +1,4 @@
-"""Reads the rows that the activator plans from: functions, workers, open invocations.
+"""Reads the rows that the activator needs: functions, their workers and their open invocations.
 
 The number of queries does not depend on the number of functions.
 """
@@ -10,14 +10,14 @@ from datetime import timedelta
 from typing import Final
 
 from django.conf import settings
-from django.db.models import BooleanField, Count, ExpressionWrapper, OuterRef, Q, Subquery
+from django.db.models import Count, OuterRef, Q, Subquery
 from django.db.models.functions import Greatest, Now
 
 from gpuplatform.operations.models import Operation
 from gpuplatform.operations.phases import OperationPhase
 from serverless.core.scaling import FunctionView, Worker, WorkerState
 from serverless.core.workers import function_of, generation_of
-from serverless.models import OPEN, Function, Invocation
+from serverless.models import OPEN, OUTBOX, Function, Invocation
 from serverless.phases import InvocationState
 from serverless.selectors import all_workers, functions_live
 from units.models import GpuUnit
@@ -30,42 +30,42 @@ _STATES: Final[Mapping[str, WorkerState]] = {
     UnitPhase.READY: WorkerState.READY,
     UnitPhase.TERMINATING: WorkerState.DRAINING,
     UnitPhase.FAILED: WorkerState.FAILED,
-    # An operator stopped the unit: it does not serve any more.
+    # An operator stopped the unit, so it no longer serves invocations.
     UnitPhase.STOPPED: WorkerState.FAILED,
 }
 _RECENT: Final = timedelta(seconds=60)
-"""Age up to which a failed start is read: each is counted once."""
+"""Maximum age of a failed start that is read. Each failed start is counted once."""
 
 _Key = tuple[int | None, int]
-"""Ids of a tenant and a function."""
+"""The ids of a tenant and a function."""
 
 
 @dataclass(slots=True)
 class OpenInvocations:
-    """Counts of the open invocations of one function, from their rows."""
+    """Number of open invocations of one function, from their rows."""
 
     total: int = 0
     unpublished: int = 0
     running: Counter[str] = field(default_factory=Counter)
-    """By the name of the worker that started them last."""
+    """Number of running invocations, by the name of the worker that started them last."""
 
 
 @dataclass(frozen=True, slots=True)
 class FunctionObservation:
-    """A function with its workers and the counts of its open invocations."""
+    """A function with its workers and the number of its open invocations."""
 
     function: Function
     units: int
-    """Number of its workers that are GPU units."""
+    """Number of workers that are GPU units."""
     workers: Sequence[Worker]
-    """Those, and starts that failed before there was a unit."""
+    """The workers that are GPU units, and the starts that failed without creating a unit."""
     open: OpenInvocations
 
     def view(self) -> FunctionView:
         """Return the limits and the last status of the function.
 
         Raises:
-            InvalidSpec: its spec breaks a rule of this release.
+            InvalidSpec: if the spec violates a rule of this release.
         """
         function, spec = self.function, self.function.parsed_spec
         newest = getattr(function, "newest_at", None)
@@ -90,16 +90,16 @@ class FunctionObservation:
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """All functions, at one time."""
+    """All functions and their workers at one time."""
 
     functions: Sequence[FunctionObservation]
-    """Functions that are created, including those that are being deleted."""
+    """The functions whose creation has succeeded or whose deletion was requested."""
     orphans: Sequence[GpuUnit]
-    """Workers of functions without a row: the database was restored from an older backup."""
+    """The workers whose function has no row, for example after a restore from a backup."""
 
 
 def observe() -> Observation:
-    """Return every function with its workers, and the workers without a function."""
+    """Return all functions with their workers, and the workers that have no function."""
     units, opened, failed = _units(), _open_invocations(), _failed_starts()
     functions = [
         _observation(
@@ -115,7 +115,7 @@ def observe() -> Observation:
 
 
 def _orphans(units: Mapping[_Key, Sequence[GpuUnit]]) -> list[GpuUnit]:
-    """Return those of the units whose function does not exist, not even as a creation."""
+    """Return the workers whose function has no row, not even one that is being created."""
     if not units:
         return []
     live = set(functions_live().values_list("tenant_id", "pk"))
@@ -129,7 +129,7 @@ def _orphans(units: Mapping[_Key, Sequence[GpuUnit]]) -> list[GpuUnit]:
 
 
 def _functions() -> list[Function]:
-    """Return the rows; `newest_at` is the last change of the newest invocation."""
+    """Return the functions with `newest_at`: the time of the newest invocation's last change."""
     rows = functions_live().filter(
         Q(operation__phase=OperationPhase.SUCCEEDED) | Q(deletion_requested_at__isnull=False)
     )
@@ -165,23 +165,23 @@ def _worker(unit: GpuUnit, opened: OpenInvocations) -> Worker:
         name=unit.name,
         state=WorkerState.DRAINING if is_ending else _STATES[unit.phase],
         generation=_generation(unit),
-        in_work=opened.running[unit.name],
+        in_progress=opened.running[unit.name],
         message=unit.message,
         cause=unit.cause,
     )
 
 
 def _generation(unit: GpuUnit) -> int:
-    """Return the generation of a worker; 0, which no function has, if its queue has moved.
+    """Return the generation of a worker, or 0 if the address of the queue has changed.
 
-    Such a worker connects to an address where no queue is, so it has to be replaced.
+    No function has the generation 0, so a worker with the former address is replaced.
     """
     queue_url = unit.spec["serverless"].get("queueURL", settings.NATS_URL)
     return generation_of(unit.name) if queue_url == settings.NATS_URL else 0
 
 
 def _units() -> Mapping[_Key, list[GpuUnit]]:
-    """Return all workers, by tenant and function."""
+    """Return all workers, grouped by tenant and function."""
     found: dict[_Key, list[GpuUnit]] = defaultdict(list)
     for unit in all_workers():
         found[unit.tenant_id, function_of(unit.name)].append(unit)
@@ -189,27 +189,24 @@ def _units() -> Mapping[_Key, list[GpuUnit]]:
 
 
 def _open_invocations() -> Mapping[int, OpenInvocations]:
-    is_unpublished = ExpressionWrapper(Q(published_at__isnull=True), output_field=BooleanField())
     groups = (
         Invocation.objects.filter(OPEN, function__deleted_at__isnull=True)
-        .annotate(is_unpublished=is_unpublished)
         .order_by()
-        .values_list("function_id", "state", "worker", "is_unpublished")
-        .annotate(number=Count("pk"))
+        .values_list("function_id", "state", "worker")
+        .annotate(number=Count("pk"), unpublished=Count("pk", filter=OUTBOX))
     )
     found: dict[int, OpenInvocations] = defaultdict(OpenInvocations)
-    for function, state, worker, unpublished, number in groups:
+    for function, state, worker, number, unpublished in groups:
         opened = found[function]
         opened.total += number
-        if unpublished:
-            opened.unpublished += number
+        opened.unpublished += unpublished
         if state == InvocationState.RUNNING:
             opened.running[worker] += number
     return found
 
 
 def _failed_starts() -> Mapping[_Key, list[Operation]]:
-    """Return recent operations that failed to create a worker, so that it has no unit."""
+    """Return the recent operations that failed to create a worker, by tenant and function."""
     found: dict[_Key, list[Operation]] = defaultdict(list)
     rows = Operation.objects.filter(
         ended_at__gt=Now() - _RECENT,

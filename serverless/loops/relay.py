@@ -1,8 +1,8 @@
-"""Publishes the outbox to the queue, so that every accepted invocation is queued in the end.
+"""Publishes the outbox to the queue, so that every accepted invocation is eventually queued.
 
-A relay claims rows for a while, publishes them under an id that is the same for every attempt, and
-records their sequences. If it is killed, another relay repeats it, and the stream stores each
-invocation once. Several relays can run.
+A relay claims rows for a limited time, publishes them with an id that is the same for every
+attempt, and records their sequences. If a relay is killed, another one publishes the rows again,
+and the stream stores each invocation once. Several relays can run.
 """
 
 import logging
@@ -25,26 +25,26 @@ from serverless.services.outbox import (
 logger = logging.getLogger(__name__)
 
 BATCH: Final = 100
-"""With the largest payloads 50 MiB, which fit into a process's memory."""
+"""Maximum number of invocations in one batch: at most 50 MiB of payloads in memory."""
 
 BACKSTOP_SECONDS: Final = 1.0
-"""Interval at which the outbox is read without a notification."""
+"""Interval in seconds at which the outbox is read without a notification."""
 
 
 class Relay:
-    """One relay; `step` is called repeatedly."""
+    """One relay, whose `step` is called repeatedly."""
 
     def __init__(self, queue: Queue) -> None:
-        """Nothing is done before the first step."""
+        """Prepare the loop; `step` does the work."""
         self._queue = queue
         self._is_ensured = False
         self._listener = OutboxListener()
 
     def step(self) -> None:
-        """Publish a batch; if it was the last one, wait for a notification.
+        """Publish one batch, then wait for a notification if the outbox is empty.
 
         Raises:
-            QueueError: the queue is unavailable; the claimed rows were released.
+            QueueError: if the queue is unavailable. The claimed rows are released.
         """
         if not self._is_ensured:
             self._queue.ensure()
@@ -53,10 +53,10 @@ class Relay:
             self._listener.wait(BACKSTOP_SECONDS)
 
     def publish(self) -> int:
-        """Publish one batch; return the number of rows that were claimed for it.
+        """Publish one batch and return the number of claimed rows.
 
         Raises:
-            QueueUnavailable: the outcome of some invocations is unknown.
+            QueueUnavailable: if the outcome of some invocations is unknown.
         """
         rows = outbox_claim(BATCH)
         if not rows:
@@ -70,12 +70,13 @@ class Relay:
         for row, result in zip(rows, results, strict=True):
             outcomes[result.status].append((row, result))
         if stored := outcomes[PublishStatus.STORED]:
-            for sequence in outbox_published([(row, one.sequence) for row, one in stored]):
+            published = [(row, result.sequence) for row, result in stored]
+            for sequence in outbox_published(published):
                 self._queue.delete(sequence)
         if rejected := outcomes[PublishStatus.REJECTED]:
             outbox_rejected([row for row, _ in rejected])
-            why = rejected[-1][1].error
-            logger.warning("the queue rejects %d invocations for now: %s", len(rejected), why)
+            error = rejected[-1][1].error
+            logger.warning("the queue rejects %d invocations for now: %s", len(rejected), error)
         if unknown := outcomes[PublishStatus.UNKNOWN]:
             self._is_ensured = False
             outbox_release([row for row, _ in unknown])

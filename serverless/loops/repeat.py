@@ -1,4 +1,4 @@
-"""Runs a step of a loop repeatedly; outages of queue and database are waited for and logged."""
+"""Runs the step of a loop repeatedly, also after an outage of the queue or the database."""
 
 import logging
 import threading
@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Final
 
 import psycopg
-from django.db import Error as DatabaseFault
+from django.db import Error as DatabaseError
 from django.db import connection
 
 from serverless.queue.errors import QueueError
@@ -14,28 +14,28 @@ from serverless.queue.errors import QueueError
 logger = logging.getLogger(__name__)
 
 PAUSE_SECONDS: Final = 1.0
-"""Delay after an outage before the next attempt."""
+"""Delay in seconds before the next attempt during an outage."""
 
 
 def run_repeatedly(step: Callable[[], object], stop: threading.Event, name: str) -> None:
-    """Repeat `step` until `stop` is set; an outage of queue or database does not end the loop.
+    """Repeat `step` until `stop` is set, also after errors of the queue or the database.
 
-    `name` is how the log calls the loop. Any other error is raised.
+    `name` is the name of the loop in the log. Any other exception ends the loop.
     """
-    failure = ""
+    outage = ""
     while not stop.is_set():
         try:
             step()
-        except (QueueError, DatabaseFault, psycopg.Error) as error:
-            # `OutboxListener` uses the driver's connection, which raises the driver's errors.
+        except (QueueError, DatabaseError, psycopg.Error) as error:
+            # `OutboxListener` calls the driver directly, which raises its own exceptions.
             if not isinstance(error, QueueError):
                 connection.close()
-            if failure != type(error).__name__:
-                failure = type(error).__name__
+            if outage != type(error).__name__:
+                outage = type(error).__name__
                 logger.warning("%s is waiting: %s", name, error)
             stop.wait(PAUSE_SECONDS)
         else:
-            if failure:
+            if outage:
                 logger.info("%s continues", name)
-            failure = ""
+            outage = ""
     connection.close()

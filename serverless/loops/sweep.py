@@ -1,8 +1,8 @@
-"""Compares rows and queue, to make up for lost messages and lost advisories.
+"""Compares rows and queue, and repairs the effects of lost messages and lost advisories.
 
-It finds messages that used all deliveries without an advisory, invocations that the queue lost,
-messages without an open invocation, functions without a consumer, and messages and consumers of
-deleted functions. It decides nothing while the queue is unavailable. Several sweeps can run.
+The sweep finds messages that used all deliveries without an advisory, invocations that the queue
+lost, messages without an open invocation, functions without a consumer, and messages and consumers
+of deleted functions. It changes nothing while the queue is unavailable. Several sweeps can run.
 """
 
 import logging
@@ -12,7 +12,7 @@ from typing import Final
 from django.db.models.functions import Now
 
 from gpuplatform import clock
-from serverless.loops.dead_letters import dead_letter, reports_are_stored
+from serverless.loops.dead_letters import dead_letter, reports_are_stored, times
 from serverless.models import OPEN, Function, Invocation
 from serverless.operations import ensure_consumer
 from serverless.queue.gateway import Queue
@@ -26,10 +26,10 @@ logger = logging.getLogger(__name__)
 
 SWEEP_SECONDS: Final = 15.0
 SETTLING: Final = timedelta(seconds=10)
-"""Invocations that were published more recently are not checked."""
+"""Time after the publication of an invocation during which it is not checked."""
 
 OLD: Final = timedelta(hours=1)
-"""Older invocations are looked up in the queue even if the counts match."""
+"""Age from which an invocation is looked up in the queue even if the counts match."""
 
 MAX_CHECKED: Final = 500
 """Maximum number of messages of one function that one sweep reads."""
@@ -37,22 +37,25 @@ MAX_CHECKED: Final = 500
 _SILENT: Final = timedelta(seconds=2 * ACK_WAIT_SECONDS)
 
 _Suspects = dict[tuple[int, int], int]
-"""By invocation and publication: the newest report's sequence when it was first suspected."""
+"""Sequence of the newest report at the first finding, by id and publication of the invocation."""
 
 
 class Sweep:
-    """One sweeper; what it suspects is decided when the next sweep confirms it."""
+    """One sweep, whose `step` is called repeatedly.
+
+    It acts on most findings only if the next step confirms them.
+    """
 
     def __init__(self, queue: Queue) -> None:
-        """Nothing is done before the first sweep."""
+        """Prepare the loop; `step` does the work."""
         self._queue = queue
         self._suspects: _Suspects = {}
 
     def step(self) -> None:
-        """Compare everything once.
+        """Compare the rows and messages of all functions once.
 
         Raises:
-            QueueError: the queue is unavailable; the next sweep does the rest.
+            QueueError: if the queue is unavailable. The next step continues.
         """
         self._queue.ensure()
         suspects: _Suspects = {}
@@ -68,21 +71,22 @@ class Sweep:
             invocations_abandon(function)
 
     def _remove_deleted(self) -> None:
-        """Remove messages and consumers of functions whose row is deleted.
+        """Remove messages and consumers of functions that are marked as deleted.
 
-        A refused creation leaves a consumer, a killed relay a message. What has no row is kept: it
-        may belong to another database, or be newer than the backup that this one comes from.
+        A failed creation can leave a consumer, and a killed relay can leave a message. Objects of
+        functions without a row are kept: they can belong to another database, or be newer than the
+        backup from which this database was restored.
         """
         found = self._queue.functions(known=functions_live().count())
         rows = Function.objects.filter(
             pk__in=[function for _, function in found], deleted_at__isnull=False
         )
         for tenant, function in found & set(rows.values_list("tenant__name", "pk")):
-            logger.warning("removing what the queue has of the deleted function %d", function)
+            logger.warning("removing the queue's objects of the deleted function %d", function)
             self._queue.remove_function(tenant, function)
 
     def _backlog(self, function: Function) -> Backlog:
-        """Return the backlog; a missing consumer is created and gets every message."""
+        """Return the backlog of a function, and create its consumer if that is missing."""
         found = self._queue.backlog(function.tenant.name, function.pk)
         if found is None:
             ensure_consumer(self._queue, function)
@@ -90,7 +94,7 @@ class Sweep:
         return found or Backlog()
 
     def _check_exhausted(self, function: Function, backlog: Backlog) -> _Suspects:
-        """Dead-letter messages that are not delivered any more; return those to be confirmed."""
+        """Dead-letter messages that used all deliveries; return the unconfirmed findings."""
         suspects: _Suspects = {}
         messages = self._queue.messages(
             function.tenant.name, function.pk, backlog.delivered_sequence, MAX_CHECKED
@@ -109,7 +113,7 @@ class Sweep:
         return suspects
 
     def _check_lost(self, function: Function, backlog: Backlog) -> _Suspects:
-        """Republish invocations that the queue does not have; return those to be confirmed."""
+        """Republish invocations that the queue lost; return the unconfirmed findings."""
         published = Invocation.objects.filter(
             OPEN, function=function, published_at__lt=Now() - SETTLING
         )
@@ -139,14 +143,13 @@ class Sweep:
         return {key: self._suspects.get(key) or self._queue.last_sequence(RESULTS)}
 
     def _is_confirmed(self, row: Invocation) -> bool:
-        """Return whether it was suspected before, and every report from before is stored."""
+        """Return whether an earlier step found it and all reports from before are stored."""
         key = (row.pk, row.publications)
         return key in self._suspects and reports_are_stored(self._queue, self._suspects[key])
 
     def _dead_letter(self, row: Invocation, message: StoredMessage) -> None:
-        times = f"{row.attempts} times" if row.attempts != 1 else "once"
-        error = f"Workers started it {times} and never completed it. See the workers' logs."
-        dead_letter(self._queue, message, error)
+        text = f"Workers started it {times(row.attempts)} and never completed it."
+        dead_letter(self._queue, message, f"{text} Check the logs of the workers.")
 
 
 def _is_current(row: Invocation, publication: int) -> bool:
@@ -154,12 +157,12 @@ def _is_current(row: Invocation, publication: int) -> bool:
 
 
 def _is_exhausted(row: Invocation, max_deliver: int, backlog: Backlog) -> bool:
-    """Return whether no worker can have this message, which has been delivered before.
+    """Return whether no worker can be processing a message that has been delivered before.
 
-    If nothing is in progress, that is true of all. Otherwise it is true of those whose last
-    delivery started too long ago to be still running.
+    This is the case if no delivery is in progress, or if all attempts are used and the last one
+    started too long ago to be still running.
     """
-    if backlog.in_work == 0:
+    if backlog.in_progress == 0:
         return True
     if row.attempts < max_deliver or row.attempted_at is None:
         return False

@@ -1,4 +1,4 @@
-"""Calls to the queue from threads: each runs on an event loop in a thread and has a deadline."""
+"""Blocking calls to the queue from any thread, executed on an event loop with a timeout."""
 
 import asyncio
 import logging
@@ -11,15 +11,15 @@ from nats.aio.client import Client
 from nats.js.client import JetStreamContext
 
 from serverless.queue.connection import CALL_ERRORS, CALL_SECONDS, CONNECT_SECONDS, describe
-from serverless.queue.errors import QueueError, QueueMissing, QueueRefused, QueueUnavailable
+from serverless.queue.errors import QueueError, QueueRejected, QueueUnavailable
 
 logger = logging.getLogger(__name__)
 
-AnswerT = TypeVar("AnswerT")
+ResultT = TypeVar("ResultT")
 
 
 class BlockingConnection:
-    """A connection that is opened by the first call, and again after it was closed."""
+    """A connection to the queue server, which each call opens if necessary."""
 
     def __init__(self, connect: Callable[[], Awaitable[Client]]) -> None:
         """Start the thread; `connect` returns a connected client or raises a `QueueError`."""
@@ -35,22 +35,22 @@ class BlockingConnection:
         """The connected client.
 
         Raises:
-            QueueUnavailable: the connection is lost.
+            QueueUnavailable: if the connection is lost.
         """
         if self._client is None or not self._client.is_connected:
             raise QueueUnavailable("The queue server is not connected.")
         return self._client
 
     def call(
-        self, call: Callable[[JetStreamContext], Awaitable[AnswerT]], seconds: float = CALL_SECONDS
-    ) -> AnswerT:
-        """Run `call` on the event loop and return its answer.
+        self, call: Callable[[JetStreamContext], Awaitable[ResultT]], seconds: float = CALL_SECONDS
+    ) -> ResultT:
+        """Run `call` on the event loop and return its result.
 
         Raises:
-            QueueError: the connection or the call failed, or took longer than `seconds`.
+            QueueError: if the connection or the call fails, or takes longer than `seconds`.
         """
 
-        async def run() -> AnswerT:
+        async def run() -> ResultT:
             context = await self._context()
             return await asyncio.wait_for(call(context), seconds)
 
@@ -59,16 +59,14 @@ class BlockingConnection:
             return future.result(seconds + CONNECT_SECONDS + 1)
         except QueueError:
             raise
-        except (nats.js.errors.NotFoundError, nats.js.errors.NoStreamResponseError) as error:
-            raise QueueMissing(f"The queue has no such object: {describe(error)}.") from error
         except nats.js.errors.ServiceUnavailableError as error:
             raise QueueUnavailable(f"The queue is not ready: {describe(error)}.") from error
-        except nats.js.errors.APIError as error:
-            raise QueueRefused(f"The queue refused the request: {error.description}.") from error
+        except (nats.js.errors.APIError, nats.js.errors.NoStreamResponseError) as error:
+            raise QueueRejected(f"The queue rejected the request: {describe(error)}.") from error
         except CALL_ERRORS as error:
             future.cancel()
-            why = describe(error)
-            raise QueueUnavailable(f"The queue server does not answer: {why}.") from error
+            message = f"The queue server does not respond: {describe(error)}."
+            raise QueueUnavailable(message) from error
 
     def close(self) -> None:
         """Close the connection and end the thread."""

@@ -1,6 +1,6 @@
-"""The connection to the queue server; platform processes and the sidecar use the same one.
+"""The connection to the queue server, shared by platform processes and the sidecar.
 
-Without Django: the sidecar's image does not have it.
+This module does not use Django, which is not in the image of the sidecar.
 """
 
 import asyncio
@@ -8,6 +8,7 @@ import logging
 from typing import Final
 
 import nats.errors
+import nats.js.errors
 from nats.aio.client import Client
 
 from gpuplatform.nats.tokens import Credentials
@@ -17,28 +18,28 @@ logger = logging.getLogger(__name__)
 
 CONNECT_SECONDS: Final = 3.0
 CALL_SECONDS: Final = 5.0
-"""Deadline of one request to the queue server."""
+"""Timeout in seconds of one request to the queue server."""
 
 CALL_ERRORS: Final = (nats.errors.Error, OSError)
-"""What the client raises when the server refuses a request, or does not answer in time."""
+"""Exceptions of the client for rejected requests and for missing responses."""
 
 _BUFFER_BYTES: Final = 64 * 1024 * 1024
-"""More than the largest batch that is published before the next flush."""
+"""Larger than the largest batch that is published between two flushes."""
 
 
 async def connect(
     url: str, credentials: Credentials, *, name: str, inbox_prefix: str = "_INBOX"
 ) -> Client:
-    """Return a connected client; it reconnects automatically when the connection is lost.
+    """Return a connected client, which reconnects automatically when the connection is lost.
 
     Args:
         url: address of the server.
-        credentials: of a platform process, or of the workers of one function.
-        name: what the server's monitoring calls the connection.
-        inbox_prefix: the first part of the subjects on which replies arrive.
+        credentials: credentials of a platform process, or of the workers of one function.
+        name: name of the connection in the server's monitoring.
+        inbox_prefix: prefix of the subjects to which the server sends replies.
 
     Raises:
-        QueueUnavailable: this attempt failed.
+        QueueUnavailable: if the server does not accept the connection in time.
     """
     client = Client()
     connecting = client.connect(
@@ -57,8 +58,8 @@ async def connect(
         await asyncio.wait_for(connecting, CONNECT_SECONDS)
     except CALL_ERRORS as error:
         await client.close()
-        why = describe(error)
-        raise QueueUnavailable(f"The queue server cannot be reached: {why}.") from error
+        message = f"The queue server cannot be reached: {describe(error)}."
+        raise QueueUnavailable(message) from error
     except asyncio.CancelledError:
         await client.close()
         raise
@@ -66,10 +67,11 @@ async def connect(
 
 
 def describe(error: BaseException) -> str:
-    """Return an error of the client as text; its timeouts have none."""
+    """Return the message of an error of the client, without a period at the end."""
     if isinstance(error, TimeoutError):
-        return "no answer in time"
-    return str(error).rstrip(".") or type(error).__name__
+        return "no response in time"  # The client's timeouts have no message.
+    text = (isinstance(error, nats.js.errors.APIError) and error.description) or str(error)
+    return text.rstrip(".") or type(error).__name__
 
 
 async def _log(error: Exception) -> None:

@@ -1,12 +1,12 @@
 """Permissions in the queue. Pure.
 
-Workers log in to a separate account, which has no streams and reaches three kinds of subject of
-the platform's account. Each worker may fetch from its function's consumer, acknowledge its
-messages and publish to its function's result subject.
+Workers log in to a separate account, which has no streams and can use three kinds of subject of
+the platform's account. A worker can fetch from the consumer of its function, acknowledge its
+messages and publish to the result subject of its function.
 
-Two accounts are needed because the server does not check permissions for replies: in one account,
-a worker could name a subject of the JetStream API as reply subject, and an empty reply there would
-delete a stream.
+Two accounts are necessary because the server does not check permissions for replies. In a shared
+account, a worker could set the reply subject of a message to a subject of the JetStream API, and
+an empty reply to that message would delete a stream.
 """
 
 from typing import Final
@@ -23,7 +23,7 @@ _SHARED: Final = (
 
 
 def server_configuration(account: KeyPair) -> str:
-    """Return the part of a server's configuration that declares the platform's accounts."""
+    """Return the part of the server's configuration that declares the platform's accounts."""
     return server_accounts(account, _workers(account), _SHARED)
 
 
@@ -43,10 +43,10 @@ def worker_credentials(account: KeyPair, tenant: str, function: int) -> Credenti
 
 
 def platform_credentials(account: KeyPair) -> Credentials:
-    """Return new credentials for a platform process, which are never stored."""
+    """Return new credentials for a platform process. They are not stored."""
     return user_credentials(account, "gpu-platform", publish=[">"], subscribe=[">"])
 
 
 def _workers(account: KeyPair) -> KeyPair:
-    """Return the account of all workers, derived from the platform's, which is the secret."""
+    """Return the account of all workers, derived from the secret account of the platform."""
     return account.derived("workers")

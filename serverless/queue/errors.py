@@ -2,16 +2,12 @@
 
 
 class QueueError(Exception):
-    """A call to the queue failed; `str()` is a sentence for an operator."""
+    """A call to the queue failed. `str()` is a sentence for operators."""
 
 
 class QueueUnavailable(QueueError):
-    """The queue server did not answer. It may have executed the call."""
+    """The queue server did not respond. It may have executed the call."""
 
 
-class QueueMissing(QueueError):
-    """The stream or the consumer does not exist."""
-
-
-class QueueRefused(QueueError):
-    """The queue server refused the request, for example because a stream is full."""
+class QueueRejected(QueueError):
+    """The queue server rejected the request: an object does not exist, or a stream is full."""

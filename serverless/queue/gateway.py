@@ -1,7 +1,7 @@
-"""The queue as platform processes use it: its streams, consumers and messages.
+"""The client of the queue for platform processes: its streams, consumers and messages.
 
-Every call has a deadline. `get_queue()` returns the queue of this process; a forked process opens
-its own connection. The sidecar does not use this module: it runs an event loop itself.
+Every call has a timeout. `get_queue()` returns the queue of this process; a forked process opens
+its own connection. The sidecar uses `sidecar.queue_client` instead, because it runs an event loop.
 """
 
 import asyncio
@@ -35,7 +35,6 @@ from serverless.queue.pulling import TERMINATE, Puller
 from serverless.queue.streams import function_consumer, store_consumers, streams
 from serverless.queue.values import (
     Backlog,
-    Delivery,
     OutgoingInvocation,
     PublishResult,
     PublishStatus,
@@ -47,29 +46,29 @@ logger = logging.getLogger(__name__)
 _NO_STREAM: Final = 10059
 _NOT_STORED: Final = 10077
 _NO_MESSAGE: Final = frozenset({10037, 10043, 10057})
-"""Error codes of JetStream: no stream; a limit is reached; no message, or no longer."""
+"""JetStream error codes: no stream; a limit is reached; the message does not exist."""
 
 ArgumentsT = ParamSpec("ArgumentsT")
-AnswerT = TypeVar("AnswerT")
-_Method = Callable[Concatenate["Queue", JetStreamContext, ArgumentsT], Awaitable[AnswerT]]
+ResultT = TypeVar("ResultT")
+_Method = Callable[Concatenate["Queue", JetStreamContext, ArgumentsT], Awaitable[ResultT]]
 
 
 def _blocking(
     seconds: float = CALL_SECONDS,
-) -> Callable[[_Method[ArgumentsT, AnswerT]], Callable[Concatenate["Queue", ArgumentsT], AnswerT]]:
-    """Turn a coroutine method into a blocking one with a deadline.
+) -> Callable[[_Method[ArgumentsT, ResultT]], Callable[Concatenate["Queue", ArgumentsT], ResultT]]:
+    """Turn a coroutine method into a blocking method with a timeout.
 
-    Its second argument, the JetStream context, is not an argument of the blocking method. Every
-    blocking method raises a `QueueError` when the queue did not answer, or refused.
+    The blocking method does not have the second parameter, the JetStream context. It raises a
+    `QueueError` if the queue does not respond or rejects the request.
     """
 
     def decorate(
-        method: _Method[ArgumentsT, AnswerT],
-    ) -> Callable[Concatenate["Queue", ArgumentsT], AnswerT]:
+        method: _Method[ArgumentsT, ResultT],
+    ) -> Callable[Concatenate["Queue", ArgumentsT], ResultT]:
         @wraps(method)
         def blocking(
             self: "Queue", /, *args: ArgumentsT.args, **kwargs: ArgumentsT.kwargs
-        ) -> AnswerT:
+        ) -> ResultT:
             return self.call(lambda js: method(self, js, *args, **kwargs), seconds)
 
         return blocking
@@ -77,18 +76,16 @@ def _blocking(
     return decorate
 
 
-class Queue:
+class Queue(BlockingConnection):
     """The queue of one server, for all threads of a process."""
 
     def __init__(self, url: str, account: KeyPair, *, replicas: int = 1) -> None:
-        """Nothing is connected before the first call; `replicas` is that of the streams."""
+        """Start the thread; `replicas` is the number of replicas of each stream."""
         self._url = url
         self._account = account
         self._replicas = replicas
         self._pullers: dict[tuple[str, str], Puller] = {}
-        self._connection = BlockingConnection(self._connect)
-        self.call = self._connection.call
-        self.close = self._connection.close
+        super().__init__(self._open)
 
     # Streams and consumers.
 
@@ -111,11 +108,11 @@ class Queue:
         function: int,
         *,
         max_deliver: int,
-        max_in_work: int,
+        max_in_progress: int,
     ) -> None:
         """Create the consumer of a function, or update it."""
         config = function_consumer(
-            tenant, function, max_deliver=max_deliver, max_in_work=max_in_work
+            tenant, function, max_deliver=max_deliver, max_in_progress=max_in_progress
         )
         await js.add_consumer(INVOCATIONS, config)
 
@@ -130,7 +127,10 @@ class Queue:
 
     @_blocking()
     async def backlog(self, js: JetStreamContext, tenant: str, function: int) -> Backlog | None:
-        """Return the counts of a function's messages; None if it has no stream or no consumer."""
+        """Return the number of messages of a function, by state.
+
+        Returns `None` if the stream or the consumer does not exist.
+        """
         subject = invocation_subject(tenant, function)
         try:
             before = await _count(js, subject)
@@ -141,9 +141,9 @@ class Queue:
 
     @_blocking(2 * CALL_SECONDS)
     async def functions(self, js: JetStreamContext, *, known: int) -> set[tuple[str, int]]:
-        """Return tenant and id of every function that has messages or a consumer.
+        """Return the tenant and the id of each function that has messages or a consumer.
 
-        Functions that have only a consumer are listed only if there are more than `known`
+        Functions that have only a consumer are included only if the stream has more than `known`
         consumers.
         """
         info = await js.stream_info(INVOCATIONS, subjects_filter=INVOCATION_SUBJECTS)
@@ -157,12 +157,12 @@ class Queue:
 
     @_blocking()
     async def last_sequence(self, js: JetStreamContext, stream: str) -> int:
-        """Return the sequence of the newest message that the stream has or had."""
+        """Return the sequence of the newest message that was stored in the stream."""
         return (await js.stream_info(stream)).state.last_seq
 
     @_blocking()
     async def settled_sequence(self, js: JetStreamContext, stream: str, consumer: str) -> int:
-        """Return the sequence up to which the consumer has acknowledged every message."""
+        """Return the sequence up to which every message of the consumer is acknowledged."""
         last = (await js.stream_info(stream)).state.last_seq
         info = await js.consumer_info(stream, consumer)
         if not info.num_pending and not info.num_ack_pending:
@@ -172,7 +172,7 @@ class Queue:
     # Messages of the stream of invocations.
 
     def publish(self, outgoing: Sequence[OutgoingInvocation]) -> list[PublishResult]:
-        """Publish invocations concurrently; return one result for each, in their order."""
+        """Publish invocations concurrently and return their results in the same order."""
         try:
             return self._publish(outgoing)
         except QueueError as error:
@@ -186,7 +186,7 @@ class Queue:
 
     @_blocking()
     async def message(self, js: JetStreamContext, sequence: int) -> StoredMessage | None:
-        """Return the message with this sequence, or None."""
+        """Return the message with this sequence, or `None` if it does not exist."""
         found = await _get(js, seq=sequence)
         return _stored(found) if found else None
 
@@ -194,7 +194,7 @@ class Queue:
     async def messages(
         self, js: JetStreamContext, tenant: str, function: int, up_to: int, limit: int
     ) -> list[StoredMessage]:
-        """Return at most `limit` messages of a function up to a sequence, oldest first."""
+        """Return at most `limit` messages of a function up to a sequence, sorted by sequence."""
         subject = invocation_subject(tenant, function)
         messages: list[StoredMessage] = []
         while len(messages) < limit:
@@ -214,7 +214,7 @@ class Queue:
     async def delete_of(
         self, js: JetStreamContext, tenant: str, function: int, sequences: Sequence[int]
     ) -> None:
-        """Delete the messages with these sequences that belong to the function; idempotent."""
+        """Delete those messages with the sequences that belong to the function; idempotent."""
         subject = invocation_subject(tenant, function)
 
         async def delete_one(sequence: int) -> None:
@@ -226,48 +226,47 @@ class Queue:
 
     # Deliveries to this process.
 
-    def fetch(self, stream: str, consumer: str, batch: int, seconds: float) -> list[Delivery]:
-        """Return up to `batch` messages: those that are there, or the first one within `seconds`.
+    def fetch(self, stream: str, consumer: str, batch: int, seconds: float) -> list[Msg]:
+        """Return up to `batch` available messages, or wait up to `seconds` for the first message.
 
         Raises:
-            QueueError: the queue is unavailable, or the consumer does not exist.
+            QueueError: if the queue is unavailable or the consumer does not exist.
         """
 
-        async def pull(_: JetStreamContext) -> list[Delivery]:
-            client = self._connection.client
+        async def pull(_: JetStreamContext) -> list[Msg]:
             puller = self._pullers.get((stream, consumer))
-            if puller is None or puller.client is not client:
-                puller = Puller(client, stream, consumer)
+            if puller is None or puller.client is not self.client:
+                puller = Puller(self.client, stream, consumer)
                 self._pullers[stream, consumer] = puller
-            return [_delivery(message) for message in await puller.fetch(batch, seconds)]
+            return await puller.fetch(batch, seconds)
 
         return self.call(pull, seconds + CALL_SECONDS)
 
-    def acknowledge(self, deliveries: Sequence[Delivery]) -> None:
-        """Acknowledge messages. One whose acknowledgement is lost is delivered again."""
-        self._answer(deliveries, b"+ACK")
+    def acknowledge(self, messages: Sequence[Msg]) -> None:
+        """Acknowledge messages. If an acknowledgement is lost, the message is delivered again."""
+        self._reply(messages, b"+ACK")
 
-    def terminate(self, deliveries: Sequence[Delivery], reason: str) -> None:
-        """Refuse messages for good: they are not delivered again."""
-        self._answer(deliveries, TERMINATE + b" " + reason.encode())
+    def terminate(self, messages: Sequence[Msg], reason: str) -> None:
+        """Reject messages permanently, so that they are not delivered again."""
+        self._reply(messages, TERMINATE + b" " + reason.encode())
 
-    def postpone(self, deliveries: Sequence[Delivery], seconds: float) -> None:
+    def postpone(self, messages: Sequence[Msg], seconds: float) -> None:
         """Have messages delivered again after a delay."""
-        self._answer(deliveries, b'-NAK {"delay": %d}' % int(seconds * 1e9))
+        self._reply(messages, b'-NAK {"delay": %d}' % int(seconds * 1e9))
 
-    def _answer(self, deliveries: Sequence[Delivery], body: bytes) -> None:
+    def _reply(self, messages: Sequence[Msg], body: bytes) -> None:
         try:
-            self._send([one.raw.reply for one in deliveries], body)
+            self._send([message.reply for message in messages], body)
         except QueueError as error:
             logger.info("an acknowledgement is lost, its messages are delivered again: %s", error)
 
     @_blocking()
     async def _send(self, _: JetStreamContext, subjects: Sequence[str], body: bytes) -> None:
         for subject in subjects:
-            await self._connection.client.publish(subject, body)
-        await self._connection.client.flush(2)
+            await self.client.publish(subject, body)
+        await self.client.flush(2)
 
-    async def _connect(self) -> Client:
+    async def _open(self) -> Client:
         credentials = platform_credentials(self._account)
         return await connect(self._url, credentials, name=f"gpu-platform {os.getpid()}")
 
@@ -297,7 +296,7 @@ async def _get(
     subject: str | None = None,
     next: bool = False,  # noqa: A002 - the client's name
 ) -> RawStreamMsg | None:
-    """Return a message of the stream of invocations; None if it has none there."""
+    """Return a message of the stream of invocations, or `None` if it does not exist."""
     try:
         return await js.get_msg(INVOCATIONS, seq=seq, subject=subject, next=next)
     except nats.js.errors.NotFoundError as error:
@@ -320,11 +319,11 @@ async def _count(js: JetStreamContext, subject: str) -> int:
 
 
 def _backlog(info: ConsumerInfo, messages: int) -> Backlog:
-    pending, in_work = info.num_pending or 0, info.num_ack_pending or 0
+    pending, in_progress = info.num_pending or 0, info.num_ack_pending or 0
     return Backlog(
         pending=pending,
-        in_work=in_work,
-        exhausted=max(messages - pending - in_work, 0),
+        in_progress=in_progress,
+        exhausted=max(messages - pending - in_progress, 0),
         delivered_sequence=(info.delivered and info.delivered.stream_seq) or 0,
     )
 
@@ -333,30 +332,16 @@ def _stored(raw: RawStreamMsg) -> StoredMessage:
     return StoredMessage(raw.seq or 0, raw.subject or "", dict(raw.headers or {}), raw.data or b"")
 
 
-def _delivery(message: Msg) -> Delivery:
-    metadata = message.metadata
-    return Delivery(
-        subject=message.subject,
-        body=message.data,
-        sequence=metadata.sequence.stream,
-        deliveries=metadata.num_delivered,
-        raw=message,
-    )
-
-
-def _open_queue() -> Queue:
-    account = queue_account()
-    return Queue(settings.NATS_URL, account, replicas=settings.NATS_REPLICAS)
-
-
-_QUEUE: Final = ProcessLocal(_open_queue)
+_QUEUE: Final = ProcessLocal(
+    lambda: Queue(settings.NATS_URL, queue_account(), replicas=settings.NATS_REPLICAS)
+)
 
 
 def get_queue() -> Queue:
     """Return the queue of this process.
 
     Raises:
-        QueueUnavailable: none is configured.
+        QueueUnavailable: if no queue is configured.
     """
     return _QUEUE.get()
 
@@ -365,7 +350,7 @@ def queue_account() -> KeyPair:
     """Return the NATS account of this platform.
 
     Raises:
-        QueueUnavailable: none is configured.
+        QueueUnavailable: if no queue is configured, or the seed is not valid.
     """
     if not settings.NATS_URL:
         raise QueueUnavailable("No queue is configured: NATS_URL is not set.")

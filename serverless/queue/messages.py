@@ -1,19 +1,19 @@
-"""Encodes and decodes the messages of the streams. Pure; used by the sidecar too.
+"""Encodes and decodes the messages of the streams. Pure; also used by the sidecar.
 
-An invocation is a message with headers, and the payload as its body. A worker's report is one JSON
-object. Both carry the receipt, which only the platform can create and only a worker that was given
-the invocation knows: a worker cannot report on invocations of others.
+The message of an invocation has headers, and the payload as its body. The report of a worker is
+one JSON object. Both contain the receipt, which only the platform can create and which only the
+workers that received the invocation know. A worker cannot report on the invocations of others.
 """
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Annotated, Any, Final, Literal, TypeAlias
+from typing import Annotated, Final, Literal, TypeAlias
 
 from pydantic import (
     AfterValidator,
     AwareDatetime,
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
     TypeAdapter,
@@ -26,61 +26,58 @@ from serverless.queue.names import INVOCATIONS
 
 MAX_PAYLOAD_BYTES: Final = 512 * 1024
 MAX_RESULT_BYTES: Final = 1024 * 1024
-"""Maximum stored size of an answer; the rest is cut off, and only counted."""
+"""Maximum stored size of a response body in bytes. A longer body is truncated."""
 
 MAX_MESSAGE_BYTES: Final = 4 * 1024 * 1024
-"""The server's `max_payload`: it has to accept a result in base64 with its other fields."""
+"""The server's `max_payload` in bytes: enough for a result in base64 and its other fields."""
 
 MAX_ERROR_LENGTH: Final = 2000
 MAX_HEADER_BYTES: Final = 32 * 1024
 
 MSG_ID: Final = "Nats-Msg-Id"
-_KEY: Final = "X-Invocation-Key"
-_ID: Final = "X-Invocation-ID"
-_PUBLICATION: Final = "X-Invocation-Publication"
-_RECEIPT: Final = "X-Invocation-Receipt"
-_CONTENT_TYPE: Final = "X-Content-Type"
-_TIMEOUT: Final = "X-Timeout-Seconds"
 _HEADERS: Final = "X-Headers"
 
 State: TypeAlias = Literal["Succeeded", "Failed", "Expired"]
 
 
 class MalformedMessage(Exception):
-    """A message that neither the platform nor a sidecar wrote; a retry cannot help."""
+    """A message that neither the platform nor a sidecar wrote. A retry fails again."""
 
 
-@dataclass(frozen=True, slots=True)
-class InvocationMessage:
-    """One invocation as it is delivered to a worker."""
+Positive = Annotated[int, Field(gt=0, lt=2**63)]
 
-    key: int
-    """The id of its row."""
-    publication: int
-    """Ordinal number of its publication, from 1."""
-    invocation_id: str
-    receipt: str
-    content_type: str
-    timeout_seconds: int
+
+class InvocationMessage(BaseModel):
+    """One invocation in the form in which it is delivered to a worker.
+
+    The payload is the body of the message. The aliases are the names of the message's headers.
+    """
+
+    model_config = ConfigDict(frozen=True, populate_by_name=True)
+
+    key: Positive = Field(alias="X-Invocation-Key")
+    """Id of the invocation's row."""
+    publication: Positive = Field(alias="X-Invocation-Publication")
+    """Ordinal number of the publication, starting at 1."""
+    invocation_id: str = Field(alias="X-Invocation-ID")
+    receipt: str = Field(alias="X-Invocation-Receipt")
+    content_type: str = Field(alias="X-Content-Type")
+    timeout_seconds: Positive = Field(alias="X-Timeout-Seconds")
     payload: bytes
-    headers: Mapping[str, str] = field(default_factory=dict)
+    headers: dict[str, str] = Field(default_factory=dict)
 
     @property
     def message_id(self) -> str:
-        """The id by which the stream stores it once, however often it is published."""
+        """The id by which the stream recognizes and drops a repeated publication."""
         return f"{self.key}-{self.publication}"
 
     def encoded_headers(self) -> dict[str, str]:
-        """Return the headers of the message; its body is the payload."""
+        """Return the headers of the message. The body of the message is the payload."""
+        fields = self.model_dump(by_alias=True, exclude={"payload", "headers"})
         return {
             MSG_ID: self.message_id,
-            _KEY: str(self.key),
-            _PUBLICATION: str(self.publication),
-            _ID: self.invocation_id,
-            _RECEIPT: self.receipt,
-            _CONTENT_TYPE: self.content_type,
-            _TIMEOUT: str(self.timeout_seconds),
-            _HEADERS: json.dumps(dict(self.headers), separators=(",", ":")),
+            **{name: str(value) for name, value in fields.items()},
+            _HEADERS: json.dumps(self.headers, separators=(",", ":")),
         }
 
 
@@ -88,37 +85,35 @@ def decode_invocation(headers: Mapping[str, str] | None, body: bytes) -> Invocat
     """Decode a message of the stream of invocations.
 
     Raises:
-        MalformedMessage: the platform did not write it.
+        MalformedMessage: if a header is missing or invalid.
     """
     found = headers or {}
     try:
-        passed = json.loads(found[_HEADERS])
-        if not isinstance(passed, dict) or not all(isinstance(v, str) for v in passed.values()):
-            raise MalformedMessage("the passed headers are not an object of strings")
-        return InvocationMessage(
-            key=_positive(found[_KEY]),
-            publication=_positive(found[_PUBLICATION]),
-            invocation_id=found[_ID],
-            receipt=found[_RECEIPT],
-            content_type=found[_CONTENT_TYPE],
-            timeout_seconds=_positive(found[_TIMEOUT]),
-            payload=body,
-            headers=passed,
-        )
-    except KeyError as error:
-        raise MalformedMessage(f"the header {error.args[0]} is missing") from error
+        passed = json.loads(found.get(_HEADERS, ""))
+        return InvocationMessage.model_validate({**found, "headers": passed, "payload": body})
+    except ValidationError as error:
+        raise _malformed(error, "message") from error
     except ValueError as error:
-        raise MalformedMessage("a header has an invalid value") from error
+        raise MalformedMessage(f"{_HEADERS}: not a JSON object") from error
 
 
-def _positive(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and len(text) < 19 and int(text) > 0):
-        raise ValueError(text)
-    return int(text)
+def _malformed(error: ValidationError, noun: str) -> MalformedMessage:
+    first = error.errors(include_url=False, include_input=False)[0]
+    where = ".".join(map(str, first["loc"]))
+    return MalformedMessage(f"{where or noun}: {first['msg']}"[:300])
+
+
+def _function_of_consumer(consumer: object) -> str:
+    """Return the function id in the name of a consumer, as text."""
+    return str(consumer).removeprefix("fn-")
+
+
+def _shortened(text: str) -> str:
+    return text.replace("\0", "")[:MAX_ERROR_LENGTH]
 
 
 def _no_nul(text: str) -> str:
-    """Refuse what PostgreSQL cannot store: NUL characters and lone surrogates."""
+    """Reject text that PostgreSQL cannot store: NUL characters and lone surrogates."""
     text.encode()
     if "\0" in text:
         msg = "contains a NUL character"
@@ -136,7 +131,7 @@ def _within_limit(headers: dict[str, str]) -> dict[str, str]:
 
 
 def _one_line(text: str) -> str:
-    """Refuse what would end a header line."""
+    """Reject control characters, which would end a header line."""
     if any(ord(character) < 0x20 or ord(character) == 0x7F for character in text):
         msg = "contains a control character"
         raise ValueError(msg)
@@ -158,23 +153,23 @@ class _Report(BaseModel):
     )
 
     type: str
-    key: int = Field(gt=0, lt=2**63)
-    """Copied from the invocation's message, as are `publication` and `receipt`."""
+    key: Positive
+    """Copied from the message of the invocation, like `publication` and `receipt`."""
     publication: int = Field(gt=0, lt=2**15)
     receipt: str = Field(max_length=128)
     attempt: int = Field(gt=0, lt=2**15)
-    """Ordinal number of the delivery, from 1."""
-    sequence: int = Field(gt=0, lt=2**63)
-    """The sequence of the invocation's message in its stream."""
+    """Ordinal number of the delivery, starting at 1."""
+    sequence: Positive
+    """Sequence of the invocation's message in its stream."""
     worker: _Text = Field(default="", max_length=63)
     started_at: AwareDatetime
 
     @property
     def message_id(self) -> str:
-        """The id by which the stream stores it once, however often it is published.
+        """The id by which the stream recognizes and drops a repeated publication.
 
-        It contains the receipt: the stream accepts each id once from any worker, so an id that
-        others can guess could be used by them, and the report would be dropped as a repetition.
+        The id contains the receipt so that other workers cannot guess it. If another worker
+        published a message with the same id first, the stream would drop this report.
         """
         return f"{self.receipt}-{self.attempt}-{self.type}"
 
@@ -184,13 +179,13 @@ class _Report(BaseModel):
 
 
 class StartReport(_Report):
-    """Reports that a worker started an invocation."""
+    """The report that a worker started an invocation."""
 
     type: Literal["started"] = "started"
 
 
 class EndReport(_Report):
-    """Reports the final outcome of an invocation: it is not delivered again."""
+    """The report of the final outcome of an invocation, which is not delivered again."""
 
     type: Literal["finished"] = "finished"
     state: State
@@ -199,16 +194,16 @@ class EndReport(_Report):
     content_type: _Line = Field(default="", max_length=127)
     headers: Annotated[dict[str, str], AfterValidator(_within_limit)] = Field(default_factory=dict)
     body: bytes = Field(default=b"", max_length=MAX_RESULT_BYTES)
-    """The first `MAX_RESULT_BYTES` of the answer."""
+    """The first `MAX_RESULT_BYTES` of the response body."""
     size: int = Field(default=0, ge=0, lt=2**63, alias="bytes")
-    """Size of the whole answer."""
+    """Size of the complete response body in bytes."""
     truncated: bool = False
     error: _Text = Field(default="", max_length=MAX_ERROR_LENGTH)
     completed_at: AwareDatetime
 
     @model_validator(mode="after")
     def check_failure_class(self) -> "EndReport":
-        """Refuse a failure without a class, and a success with one."""
+        """Reject a failure without a failure class, and a success with one."""
         if (self.state == "Succeeded") != (self.failure_class == ""):
             msg = "state and failureClass contradict each other"
             raise ValueError(msg)
@@ -224,47 +219,38 @@ def decode_report(body: bytes) -> Report:
     """Decode a message of the stream of results.
 
     Raises:
-        MalformedMessage: a sidecar did not write it.
+        MalformedMessage: if it is not a valid report.
     """
     try:
         return _REPORT.validate_json(body)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        where = ".".join(map(str, first["loc"]))
-        raise MalformedMessage(f"{where or 'report'}: {first['msg']}"[:300]) from error
+        raise _malformed(error, "report") from error
 
 
-@dataclass(frozen=True, slots=True)
-class Advisory:
-    """The server's notice that it does not deliver a message any more."""
+class Advisory(BaseModel):
+    """An advisory of the server that it no longer delivers a message."""
 
-    function: int
-    stream_sequence: int
-    deliveries: int
-    was_terminated: bool
-    """Whether a worker refused the message; otherwise its deliveries are used up."""
-    reason: str
-    """The worker's reason for refusing it."""
+    type: str
+    stream: str = Field(pattern=f"^{INVOCATIONS}$")
+    function: Annotated[Positive, BeforeValidator(_function_of_consumer)] = Field(alias="consumer")
+    stream_sequence: Positive = Field(alias="stream_seq")
+    deliveries: Positive
+    reason: Annotated[str, AfterValidator(_shortened)] = ""
+    """The reason that a worker gave for rejecting the message."""
+
+    @property
+    def was_terminated(self) -> bool:
+        """Whether a worker rejected the message. Otherwise the message used all deliveries."""
+        return self.type.endswith(".terminated")
 
 
 def decode_advisory(body: bytes) -> Advisory:
     """Decode a message of the stream of advisories.
 
     Raises:
-        MalformedMessage: it is not an advisory about a function's consumer.
+        MalformedMessage: if it is not an advisory about the consumer of a function.
     """
     try:
-        fields: Any = json.loads(body)
-        consumer = str(fields["consumer"])
-        is_terminated = str(fields["type"]).endswith(".terminated")
-        if fields["stream"] != INVOCATIONS or not consumer.startswith("fn-"):
-            raise MalformedMessage("the advisory is not about a function's consumer")
-        return Advisory(
-            function=_positive(consumer.removeprefix("fn-")),
-            stream_sequence=_positive(str(fields["stream_seq"])),
-            deliveries=_positive(str(fields["deliveries"])),
-            reason=str(fields.get("reason", ""))[:MAX_ERROR_LENGTH] if is_terminated else "",
-            was_terminated=is_terminated,
-        )
-    except (ValueError, KeyError, TypeError) as error:
-        raise MalformedMessage("the advisory cannot be decoded") from error
+        return Advisory.model_validate_json(body)
+    except ValidationError as error:
+        raise _malformed(error, "advisory") from error

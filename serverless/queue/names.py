@@ -1,19 +1,19 @@
-"""Names in the queue: streams, subjects, consumers, Secrets; and the times of a delivery. Pure.
+"""Names of streams, subjects, consumers and Secrets, and the times of a delivery. Pure.
 
-Used by platform processes and by the sidecar, which has no Django.
+Used by platform processes and by the sidecar, whose image does not contain Django.
 """
 
 import re
 from typing import Final
 
 INVOCATIONS: Final = "GPUPLATFORM_INVOCATIONS"
-"""The stream of invocations: it has a message until the invocation has ended."""
+"""Stream of invocations. It stores a message until the invocation has ended."""
 
 RESULTS: Final = "GPUPLATFORM_RESULTS"
-"""The stream of workers' reports: it has a message until the report is stored."""
+"""Stream of the reports of workers. It stores a message until the report is in the database."""
 
 ADVISORIES: Final = "GPUPLATFORM_ADVISORIES"
-"""The stream of the server's advisories about messages that are not delivered any more."""
+"""Stream of the server's advisories about messages that it no longer delivers."""
 
 RESULT_CONSUMER: Final = "results"
 ADVISORY_CONSUMER: Final = "advisories"
@@ -26,15 +26,15 @@ ADVISORY_SUBJECTS: Final = tuple(
 )
 
 ACK_WAIT_SECONDS: Final = 30.0
-"""A message without progress for this time is delivered to another worker."""
+"""Time in seconds after which a message without a progress report is delivered again."""
 
 PROGRESS_SECONDS: Final = ACK_WAIT_SECONDS / 3
-"""Interval at which a worker reports progress."""
+"""Interval in seconds at which a worker reports progress."""
 
 _INVOCATION_SUBJECT: Final = re.compile(r"gpu\.invoke\.([a-z0-9-]+)\.([1-9][0-9]{0,18})")
 
 CREDENTIALS_KEY: Final = "queue.creds"
-"""The key of the credentials in their Secret, and so the name of the file."""
+"""Key of the credentials in their Secret, and name of the file in the volume of the Secret."""
 
 
 def invocation_subject(tenant: str, function: int) -> str:
@@ -43,13 +43,16 @@ def invocation_subject(tenant: str, function: int) -> str:
 
 
 def function_of_subject(subject: str) -> tuple[str, int] | None:
-    """Return tenant and function id of a subject of invocations; None for another subject."""
+    """Return the tenant and the function id of a subject of invocations.
+
+    Returns `None` if the subject is not a subject of invocations.
+    """
     found = _INVOCATION_SUBJECT.fullmatch(subject)
     return (found[1], int(found[2])) if found else None
 
 
 def result_subject(tenant: str, function: int) -> str:
-    """Return the only subject to which a function's workers may publish reports."""
+    """Return the only subject to which a function's workers can publish reports."""
     return f"gpu.result.{tenant}.{function}"
 
 
@@ -64,10 +67,10 @@ def inbox_prefix(function: int) -> str:
 
 
 def secret_name(function: int) -> str:
-    """Return the name of the Secret with the credentials of a function's workers."""
+    """Return the name of the Secret that contains the credentials of a function's workers."""
     return f"fn-{function}-queue"
 
 
 def unit_prefix(function: int) -> str:
-    """Return the prefix of the names of a function's workers, which are GPU units."""
+    """Return the prefix of the names of the GPU units that are workers of a function."""
     return f"fn-{function}-"

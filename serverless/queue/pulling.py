@@ -1,7 +1,8 @@
 """Fetches messages from a pull consumer.
 
-The client's own `fetch` waits until it has a whole batch; this one returns what is available. A
-request that is lost with its server costs one wait.
+The client's `PullSubscription.fetch` is not used: it waits for a complete batch or the timeout,
+and it reports a deleted consumer as a timeout. `Puller.fetch` returns the available messages, and
+raises if the consumer no longer exists. A request that is lost with its server costs one wait.
 """
 
 import json
@@ -13,22 +14,22 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 
-from serverless.queue.errors import QueueMissing, QueueRefused, QueueUnavailable
+from serverless.queue.errors import QueueRejected, QueueUnavailable
 
-ANSWER_SECONDS: Final = 2.0
-"""Time that the server may need, after the wait, to answer without a message."""
+RESPONSE_SECONDS: Final = 2.0
+"""Time in seconds, after the wait, in which the server responds that no message is available."""
 
 AVAILABLE_SECONDS: Final = 0.05
-"""Wait for messages that the server has reported as available."""
+"""Time in seconds to wait for messages that the server has reported as available."""
 
 TERMINATE: Final = b"+TERM"
 
 
 class Puller:
-    """Fetches from one durable consumer over one connection, one fetch at a time."""
+    """Fetches messages from one durable consumer over one connection, one fetch at a time."""
 
     def __init__(self, client: Client, stream: str, consumer: str) -> None:
-        """`client` is connected; nothing is sent before the first fetch."""
+        """Prepare the requests; `client` is connected, and nothing is sent before `fetch`."""
         self.client = client
         self._subject = f"$JS.API.CONSUMER.MSG.NEXT.{stream}.{consumer}"
         self._inbox = client.new_inbox()
@@ -36,35 +37,36 @@ class Puller:
         self._requests = 0
 
     async def fetch(self, batch: int, wait_seconds: float) -> list[Msg]:
-        """Return up to `batch` messages: those that are available, or the first in time.
+        """Return up to `batch` available messages, or wait for the first message.
 
-        `wait_seconds` is at least `AVAILABLE_SECONDS`.
+        Args:
+            batch: maximum number of messages.
+            wait_seconds: maximum time to wait in seconds, at least `AVAILABLE_SECONDS`.
 
         Raises:
-            QueueMissing: the consumer does not exist.
-            QueueUnavailable: the connection is lost.
-            QueueRefused: the server refused the request.
+            QueueUnavailable: if the connection is lost.
+            QueueRejected: if the server rejects the request or the consumer does not exist.
         """
         if not self.client.is_connected:
             raise QueueUnavailable("The queue server is not connected.")
         if self._subscription is None:
             self._subscription = await self.client.subscribe(f"{self._inbox}.*")
-        first = await self._request(1, wait_seconds)
+        first = await self._request(self._subscription, 1, wait_seconds)
         if not first or batch == 1:
             return first
-        # The server waits if none is pending, so ask only for what it reports as pending.
+        # The server waits if no message is pending, so request only the reported number.
         more = min(batch - len(first), first[-1].metadata.num_pending)
-        return first + (await self._request(more, AVAILABLE_SECONDS) if more > 0 else [])
+        if more <= 0:
+            return first
+        return first + await self._request(self._subscription, more, AVAILABLE_SECONDS)
 
-    async def _request(self, batch: int, seconds: float) -> list[Msg]:
-        """Send one request and read until it is answered, or messages of an earlier one arrive."""
-        subscription = self._subscription
-        assert subscription is not None  # noqa: S101 - `fetch` created it
+    async def _request(self, subscription: Subscription, batch: int, seconds: float) -> list[Msg]:
+        """Send one request; return its messages, or messages of an earlier request."""
         self._requests += 1
         reply = f"{self._inbox}.{self._requests}"
         request = {"batch": batch, "expires": int(seconds * 1e9)}
         await self.client.publish(self._subject, json.dumps(request).encode(), reply)
-        until = time.monotonic() + seconds + ANSWER_SECONDS
+        until = time.monotonic() + seconds + RESPONSE_SECONDS
         found: list[Msg] = []
         while len(found) < batch:
             try:
@@ -83,12 +85,12 @@ class Puller:
 
 
 def _check(status: str, message: Msg) -> None:
-    """Raise an error, unless the status means that no message is available."""
-    why = (message.headers or {}).get("Description", "")
+    """Raise an error unless the status means that no message is available."""
+    description = (message.headers or {}).get("Description", "")
     if status in {"404", "408", "100"}:
         return
-    if status == "503" or "Deleted" in why:
-        raise QueueMissing("The consumer does not exist in the queue.")
-    if status == "409" and "Shutdown" in why:
+    if status == "503" or "Deleted" in description:
+        raise QueueRejected("The consumer does not exist in the queue.")
+    if status == "409" and "Shutdown" in description:
         raise QueueUnavailable("The queue server is shutting down.")
-    raise QueueRefused(f"The queue server answered with status {status}: {why}.")
+    raise QueueRejected(f"The queue server responded with status {status}: {description}.")

@@ -1,5 +1,6 @@
-"""Configuration of the streams and consumers. Pure."""
+"""Configurations of streams and consumers. Pure."""
 
+from dataclasses import replace
 from typing import Final
 
 from nats.js.api import (
@@ -29,19 +30,23 @@ from serverless.queue.names import (
 
 GIB: Final = 1024**3
 MAX_MESSAGES_PER_FUNCTION: Final = 20_000
-"""More than the maximum number of open invocations of one function."""
+"""Larger than the maximum number of open invocations of one function."""
 
 DUPLICATE_SECONDS: Final = 600.0
-"""How long the stream drops a repeated publication: longer than a relay may be delayed."""
+"""Time in seconds for which a stream drops a repeated publication.
+
+It is longer than the maximum delay of a relay.
+"""
 
 MAX_IN_STORE: Final = 1_000
+"""Maximum number of messages that the result store has fetched and not acknowledged."""
 
 STORE_SECONDS: Final = 10.0
-"""A message that a killed result store had is delivered again after this time."""
+"""Time in seconds after which a message that a killed result store fetched is delivered again."""
 
 
 def streams(replicas: int) -> list[StreamConfig]:
-    """Return the streams; a full one refuses new messages and never drops stored ones."""
+    """Return the streams. A full stream rejects new messages and does not drop stored messages."""
     return [
         _stream(INVOCATIONS, [INVOCATION_SUBJECTS], replicas, 4 * GIB, MAX_MESSAGES_PER_FUNCTION),
         _stream(RESULTS, [RESULT_SUBJECTS], replicas, 2 * GIB),
@@ -50,32 +55,28 @@ def streams(replicas: int) -> list[StreamConfig]:
 
 
 def store_consumers() -> list[tuple[str, ConsumerConfig]]:
-    """Return the consumers of the result store, with their streams."""
+    """Return the stream and the configuration of each consumer of the result store."""
     return [(RESULTS, _durable(RESULT_CONSUMER)), (ADVISORIES, _durable(ADVISORY_CONSUMER))]
 
 
 def function_consumer(
-    tenant: str, function: int, *, max_deliver: int, max_in_work: int
+    tenant: str, function: int, *, max_deliver: int, max_in_progress: int
 ) -> ConsumerConfig:
     """Return the consumer that all workers of a function share.
 
-    It has no `backoff`: that would replace `ack_wait`, so that a call that takes longer than the
-    first pause would be delivered to another worker.
+    The consumer has no `backoff`, because `backoff` replaces `ack_wait`: an invocation that takes
+    longer than the first delay would be delivered to another worker.
 
     Args:
-        tenant: the function's tenant.
-        function: the function's id.
+        tenant: name of the function's tenant.
+        function: id of the function.
         max_deliver: maximum number of deliveries of a message.
-        max_in_work: maximum number of delivered messages without an acknowledgement.
+        max_in_progress: maximum number of delivered messages that are not acknowledged.
     """
-    return ConsumerConfig(
-        durable_name=consumer_name(function),
+    return replace(
+        _durable(consumer_name(function), ACK_WAIT_SECONDS, max_in_progress),
         filter_subject=invocation_subject(tenant, function),
-        ack_policy=AckPolicy.EXPLICIT,
-        deliver_policy=DeliverPolicy.ALL,
-        ack_wait=ACK_WAIT_SECONDS,
         max_deliver=max_deliver,
-        max_ack_pending=max_in_work,
     )
 
 
@@ -98,11 +99,13 @@ def _stream(
     )
 
 
-def _durable(name: str) -> ConsumerConfig:
+def _durable(
+    name: str, ack_wait: float = STORE_SECONDS, max_in_progress: int = MAX_IN_STORE
+) -> ConsumerConfig:
     return ConsumerConfig(
         durable_name=name,
         ack_policy=AckPolicy.EXPLICIT,
         deliver_policy=DeliverPolicy.ALL,
-        ack_wait=STORE_SECONDS,
-        max_ack_pending=MAX_IN_STORE,
+        ack_wait=ack_wait,
+        max_ack_pending=max_in_progress,
     )

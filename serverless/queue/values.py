@@ -1,16 +1,14 @@
-"""What is written to the queue and read from it. Pure, except for the client's message."""
+"""Values that the queue accepts and returns. Pure."""
 
 from dataclasses import dataclass
 from enum import Enum
-
-from nats.aio.msg import Msg
 
 from serverless.queue.messages import InvocationMessage
 
 
 @dataclass(frozen=True, slots=True)
 class OutgoingInvocation:
-    """An invocation to be published."""
+    """An invocation to publish."""
 
     tenant: str
     function: int
@@ -19,14 +17,14 @@ class OutgoingInvocation:
 
 
 class PublishStatus(Enum):
-    """Whether the stream has an invocation."""
+    """Whether the stream stores an invocation."""
 
     STORED = "stored"
-    """It has it, perhaps since an earlier attempt to publish it."""
+    """The stream stores it, possibly since an earlier publication."""
     REJECTED = "rejected"
-    """It does not accept it, because a limit is reached."""
+    """The stream rejects it because a limit is reached."""
     UNKNOWN = "unknown"
-    """The server did not answer."""
+    """The server did not respond."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +33,9 @@ class PublishResult:
 
     status: PublishStatus
     sequence: int = 0
-    """Its sequence in the stream, if it is stored."""
+    """Sequence in the stream, if the stream stores the invocation."""
     error: str = ""
-    """Why it is not known to be stored."""
+    """Reason why the invocation is not known to be stored."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,31 +49,19 @@ class StoredMessage:
 
 
 @dataclass(frozen=True, slots=True)
-class Delivery:
-    """A message that was delivered to this process and is to be acknowledged."""
-
-    subject: str
-    body: bytes
-    sequence: int
-    deliveries: int
-    """How often it has been delivered, including this time."""
-    raw: Msg
-
-
-@dataclass(frozen=True, slots=True)
 class Backlog:
-    """The messages of one function in the queue."""
+    """Number of messages of one function in the queue, by state."""
 
     pending: int = 0
-    """Not delivered yet."""
-    in_work: int = 0
-    """Delivered and not acknowledged."""
+    """Number of messages that are not delivered yet."""
+    in_progress: int = 0
+    """Number of messages that are delivered and not acknowledged."""
     exhausted: int = 0
-    """Delivered as often as allowed, and not dead-lettered yet."""
+    """Number of messages that used all deliveries and are not dead-lettered yet."""
     delivered_sequence: int = 0
     """The highest sequence that was delivered."""
 
     @property
     def total(self) -> int:
-        """All messages: one stays in the stream until its invocation has ended."""
-        return self.pending + self.in_work + self.exhausted
+        """Number of all messages. A message is stored until its invocation has ended."""
+        return self.pending + self.in_progress + self.exhausted

@@ -1,6 +1,6 @@
-"""Ends of invocations that the platform itself decides: dead letters, failures, cancellations.
+"""Ends invocations without a report of a worker: dead letters, failures and cancellations.
 
-Each write is guarded by state and publication, so that it can be repeated.
+Each write checks the state and the publication of the row, so that it can be repeated.
 """
 
 from typing import Final
@@ -13,13 +13,13 @@ from serverless.models import OPEN, Function, Invocation
 from serverless.phases import INVOCATION_TRANSITIONS, FailureClass, InvocationState
 
 MAX_PUBLICATIONS: Final = 10
-"""An invocation that was lost from the queue this many times is dead-lettered."""
+"""Number of publications after which an invocation that the queue lost is dead-lettered."""
 
 
 def invocation_dead_letter(
     key: int, publication: int, failure_class: FailureClass, error: str
 ) -> int:
-    """Dead-letter an open invocation, unless it was published again; return 1 if it changed."""
+    """Dead-letter an open invocation unless it was published again; return 1 if it changed."""
     rows = Invocation.objects.filter(pk=key, publications=publication)
     return _end(rows, InvocationState.DEAD_LETTERED, error, failure_class)
 
@@ -31,10 +31,13 @@ def invocation_fail(key: int, publication: int, failure_class: FailureClass, err
 
 
 def invocation_republish(key: int, publication: int) -> bool:
-    """Return an invocation that was lost from the queue to the outbox, or dead-letter it.
+    """Move an invocation that the queue lost back to the outbox, or dead-letter it.
 
-    Its state is kept: a worker may have begun with it. After `MAX_PUBLICATIONS` it is
-    dead-lettered. Return whether it was returned to the outbox.
+    The state is unchanged, because a worker may have started the invocation. After
+    `MAX_PUBLICATIONS` publications the invocation is dead-lettered.
+
+    Returns:
+        Whether the invocation is in the outbox again.
     """
     if publication >= MAX_PUBLICATIONS:
         error = f"The queue lost the message {publication} times. Check the queue server."
@@ -51,14 +54,14 @@ def invocation_republish(key: int, publication: int) -> bool:
 
 
 def invocations_cancel_waiting(function: Function) -> int:
-    """Cancel the queued invocations of a function that is being deleted; return how many."""
+    """Cancel the queued invocations of a function that is being deleted; return their number."""
     rows = Invocation.objects.filter(function=function)
     error = "The function was deleted before a worker started this invocation."
     return _end(rows, InvocationState.CANCELLED, error)
 
 
 def invocations_abandon(function: Function) -> int:
-    """End all open invocations of a deleted function; return how many."""
+    """End all open invocations of a deleted function; return their number."""
     running = Invocation.objects.filter(function=function, state=InvocationState.RUNNING)
     error = "The function was deleted while this invocation was running."
     failed = _end(running, InvocationState.FAILED, error, FailureClass.DISPATCH_ERROR)

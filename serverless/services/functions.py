@@ -1,4 +1,4 @@
-"""Accepts requests on functions, and records that a function is deleted."""
+"""Accepts requests on functions, and records the deletion of a function."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -22,11 +22,11 @@ from serverless.services.names import FUNCTION_KIND, ServerlessOperation
 
 
 def function_create(*, tenant: Tenant, body: FunctionCreate) -> Accepted:
-    """Accept the creation of a function. Its invocations are accepted from now on.
+    """Accept the creation of a function, which can be invoked from this moment.
 
     Raises:
-        NameConflict: the name is in use.
-        OperationConflict: the operationID belongs to another request.
+        NameConflict: if the name is in use.
+        OperationConflict: if the operationID belongs to another request.
     """
 
     def prepare(operation: Operation) -> int:
@@ -38,7 +38,7 @@ def function_create(*, tenant: Tenant, body: FunctionCreate) -> Accepted:
             spec=spec.normalised(),
             spec_name=spec.spec_name,
         )
-        # One arbitrated insert: of two requests with the same name the second inserts nothing.
+        # The unique name decides: of two concurrent inserts the second one inserts nothing.
         Function.objects.bulk_create([row], ignore_conflicts=True)
         created = Function.objects.filter(operation=operation).values_list("id", flat=True).first()
         if created is None:
@@ -46,21 +46,23 @@ def function_create(*, tenant: Tenant, body: FunctionCreate) -> Accepted:
             raise name_conflict(holders, f"function '{body.request_id}'", field="requestID")
         return created
 
-    kind = ServerlessOperation.CREATE
-    request = _request(kind, tenant, body.request_id, body.operation_id, body.payload())
+    place = (FUNCTION_KIND, tenant.namespace, body.request_id)
+    request = Request(
+        tenant, body.operation_id, ServerlessOperation.CREATE, *place, payload=body.payload()
+    )
     return operation_accept(request, prepare=prepare)
 
 
 def function_update(
     *, tenant: Tenant, request_id: str, body: FunctionUpdate, etag: str | None = None
 ) -> Accepted:
-    """Accept a change of a function; the activator replaces workers of the old spec.
+    """Accept a change of a function. The activator replaces the workers of the old spec.
 
     Raises:
-        NotFound: the function does not exist.
-        PhaseConflict: it is being deleted.
-        StaleEtag: it does not have the version `etag`.
-        InvalidSpec: the body names another function, or the changed spec breaks a rule.
+        NotFound: if the function does not exist.
+        PhaseConflict: if the function is being deleted.
+        StaleEtag: if the version of the function is not `etag`.
+        InvalidSpec: if the body names another function or the changed spec violates a rule.
     """
     body.check_request_id(request_id)
 
@@ -73,7 +75,7 @@ def function_update(
             spec=spec.normalised(),
             spec_name=spec.spec_name,
             generation=F("generation") + 1,
-            # The failed starts were of the old spec: the new one starts without a backoff.
+            # The failed starts belong to the old spec, so the new spec has no backoff.
             start_failures=0,
             starts_after=None,
             updated_at=Now(),
@@ -81,37 +83,37 @@ def function_update(
 
     kind = ServerlessOperation.UPDATE
     payload = body.payload() | ({} if etag is None else {IF_MATCH: etag})
-    return _accept(_request(kind, tenant, request_id, body.operation_id, payload), change)
+    return _accept(kind, tenant, request_id, body.operation_id, change, payload)
 
 
 def function_version(function: Function) -> str:
-    """Return the name of a version of a function's spec."""
+    """Return the identifier of the current version of a function's spec."""
     return f"{function.pk}-{function.updated_at.timestamp():.6f}"
 
 
 def function_scale(*, tenant: Tenant, request_id: str, body: FunctionScale) -> Accepted:
-    """Accept new limits of the number of workers; running workers are not replaced.
+    """Accept new limits for the number of workers. Running workers are not replaced.
 
     Raises:
-        NotFound: the function does not exist.
-        PhaseConflict: it is being deleted.
+        NotFound: if the function does not exist.
+        PhaseConflict: if the function is being deleted.
     """
 
     def change(function: Function) -> None:
         _check_not_deleted(function)
-        spec = FunctionSpec.parse({**function.spec, **body.limits()})
-        # The generation stays: what a worker runs has not changed.
+        spec = FunctionSpec.parse({**function.spec, **body.payload()})
+        # The generation is unchanged because the workers run the same image and template.
         Function.objects.filter(pk=function.pk).update(spec=spec.normalised(), updated_at=Now())
 
     kind = ServerlessOperation.SCALE
-    return _accept(_request(kind, tenant, request_id, body.operation_id, body.limits()), change)
+    return _accept(kind, tenant, request_id, body.operation_id, change, body.payload())
 
 
 def function_request_deletion(*, tenant: Tenant, request_id: str, operation_id: str) -> Accepted:
-    """Accept the deletion of a function: queued invocations are cancelled, running ones finish.
+    """Accept the deletion of a function: cancel queued invocations and let running ones finish.
 
     Raises:
-        NotFound: the function does not exist.
+        NotFound: if the function does not exist.
     """
 
     def mark(function: Function) -> None:
@@ -127,11 +129,11 @@ def function_request_deletion(*, tenant: Tenant, request_id: str, operation_id: 
         )
         invocations_cancel_waiting(function)
 
-    return _accept(_request(ServerlessOperation.DELETE, tenant, request_id, operation_id), mark)
+    return _accept(ServerlessOperation.DELETE, tenant, request_id, operation_id, mark)
 
 
 def function_deleted(operation: Operation) -> None:
-    """Record that the operation's function does not exist, or does not exist any more."""
+    """Record that the function of an operation is deleted or was never created."""
     for function in Function.objects.filter(pk=operation.object_row or 0, deleted_at__isnull=True):
         invocations_abandon(function)
         Function.objects.filter(pk=function.pk).update(
@@ -139,35 +141,24 @@ def function_deleted(operation: Operation) -> None:
         )
 
 
-def _request(
+def _accept(
     kind: ServerlessOperation,
     tenant: Tenant,
     request_id: str,
     operation_id: str,
+    change: Callable[[Function], None],
     payload: Mapping[str, Any] | None = None,
-) -> Request:
-    return Request(
-        tenant=tenant,
-        operation_id=operation_id,
-        kind=kind,
-        object_kind=FUNCTION_KIND,
-        namespace=tenant.namespace,
-        name=request_id,
-        payload=payload or {},
-    )
-
-
-def _accept(request: Request, change: Callable[[Function], None]) -> Accepted:
-    """Accept an operation on a function; `change` changes its locked row."""
+) -> Accepted:
+    """Accept an operation on a function. `change` is called with its locked row."""
 
     def prepare(_: Operation) -> int:
-        rows = Function.objects.select_for_update().filter(
-            tenant=request.tenant, deleted_at__isnull=True
-        )
-        function = function_named(rows, request.name)
+        rows = Function.objects.select_for_update().filter(tenant=tenant, deleted_at__isnull=True)
+        function = function_named(rows, request_id)
         change(function)
         return function.pk
 
+    place = (FUNCTION_KIND, tenant.namespace, request_id)
+    request = Request(tenant, operation_id, kind, *place, payload=payload or {})
     return operation_accept(request, prepare=prepare)
 
 

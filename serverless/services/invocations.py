@@ -1,4 +1,4 @@
-"""Accepts, cancels, replays and prunes invocations."""
+"""Accepts, cancels and replays invocations, and deletes them after their retention."""
 
 import uuid
 from collections.abc import Callable
@@ -27,36 +27,37 @@ MAX_OPEN: Final = 10_000
 """Maximum number of open invocations of one function."""
 
 BUSY_SECONDS: Final = 5
-"""`Retry-After` of a function with `MAX_OPEN` open invocations."""
+"""`Retry-After` in seconds of a function with `MAX_OPEN` open invocations."""
 
 RETENTION_DAYS: Final = 7
-"""Retention of ended invocations with their results. Published in the documentation."""
+"""Retention in days of ended invocations and their results, as documented for users."""
 
 FUNCTION_RETENTION_DAYS: Final = 30
+"""Retention in days of the rows of deleted functions."""
 
 
 @dataclass(frozen=True, slots=True)
 class AcceptedInvocation:
-    """An invocation; `is_replay` if the request had been accepted before."""
+    """An invocation, and whether its request had been accepted before."""
 
     invocation: Invocation
     is_replay: bool
 
 
 def invocation_accept(*, tenant: Tenant, body: InvocationCreate) -> AcceptedInvocation:
-    """Accept an invocation, or return the one that was accepted for the same request.
+    """Accept an invocation, or return the invocation that an earlier identical request created.
 
-    An accepted invocation ends with a result, a failure or as a dead letter, whatever happens to
-    the queue.
+    An accepted invocation ends with a result, with a failure or as a dead letter, even if the
+    queue loses it.
 
     Raises:
-        NotFound: the function does not exist.
-        PhaseConflict: the function is being deleted.
-        OperationConflict: the invocationID belongs to another request.
-        TooLarge: the payload exceeds the limit.
-        Throttled: the function has too many open invocations.
-        OperatorUnavailable: the platform runs without a cluster.
-        RecoveryNeeded: cluster and database do not belong together.
+        NotFound: if the function does not exist.
+        PhaseConflict: if the function is being deleted.
+        OperationConflict: if the invocationID belongs to another request.
+        TooLarge: if the payload exceeds the limit.
+        Throttled: if the function has too many open invocations.
+        OperatorUnavailable: if the platform runs without a cluster.
+        RecoveryNeeded: if cluster and database do not belong together.
     """
     check_writable()
     digest = request_hash("invocation.create", body.request_id, body.hashed())
@@ -78,11 +79,11 @@ def invocation_accept(*, tenant: Tenant, body: InvocationCreate) -> AcceptedInvo
 
 
 def invocation_cancel(*, tenant: Tenant, invocation_id: str, operation_id: str) -> Accepted:
-    """Cancel an invocation that no worker has started; a later result of it is dropped.
+    """Cancel an invocation that no worker has started. A later result is ignored.
 
     Raises:
-        NotFound: the invocation does not exist.
-        PhaseConflict: it has started or ended.
+        NotFound: if the invocation does not exist.
+        PhaseConflict: if the invocation has started or ended.
     """
 
     def cancel(invocation: Invocation) -> None:
@@ -99,16 +100,19 @@ def invocation_cancel(*, tenant: Tenant, invocation_id: str, operation_id: str) 
 
 
 def invocation_replay(*, tenant: Tenant, invocation_id: str, operation_id: str) -> Accepted:
-    """Queue a dead letter again, with all its attempts.
+    """Queue a dead letter again with its full number of attempts.
 
     Raises:
-        NotFound: the invocation does not exist.
-        PhaseConflict: it is not a dead letter, or its function is deleted.
+        NotFound: if the invocation does not exist.
+        PhaseConflict: if the invocation is not a dead letter or its function is deleted.
     """
 
     def replay(invocation: Invocation) -> None:
         if invocation.function.deletion_requested_at or invocation.function.deleted_at:
-            msg = f"The function of the invocation '{invocation_id}' is deleted."
+            msg = (
+                f"The function of the invocation '{invocation_id}' is deleted. Create the function"
+                " again, then invoke it with a new invocationID."
+            )
             raise PhaseConflict(msg)
         moved = transition(
             Invocation.objects.filter(pk=invocation.pk),
@@ -128,7 +132,10 @@ def invocation_replay(*, tenant: Tenant, invocation_id: str, operation_id: str) 
             error="",
         )
         if not moved:
-            msg = f"The invocation '{invocation_id}' is {invocation.state}, not a dead letter."
+            msg = (
+                f"The invocation '{invocation_id}' is {invocation.state}. Only dead letters can be"
+                " replayed."
+            )
             raise PhaseConflict(msg)
         outbox_notify()
 
@@ -137,9 +144,10 @@ def invocation_replay(*, tenant: Tenant, invocation_id: str, operation_id: str) 
 
 
 def invocations_prune() -> int:
-    """Delete ended invocations, then deleted functions, after their retention.
+    """Delete the rows of ended invocations and deleted functions after their retention.
 
-    Return the number of deleted rows.
+    Returns:
+        The number of deleted rows.
     """
     old = Invocation.objects.filter(completed_at__lt=Now() - timedelta(days=RETENTION_DAYS))
     pruned = old.filter(~OPEN).delete()[0]
@@ -150,10 +158,10 @@ def invocations_prune() -> int:
 
 
 def _known(tenant: Tenant, invocation_id: str, digest: str) -> AcceptedInvocation | None:
-    """Return the accepted invocation of that id, or None.
+    """Return the accepted invocation with this id, or `None` if it does not exist.
 
     Raises:
-        OperationConflict: it belongs to another request.
+        OperationConflict: if the invocation belongs to another request.
     """
     rows = Invocation.objects.select_related("function", "tenant")
     found = rows.filter(tenant=tenant, invocation_id=invocation_id).first()
@@ -162,7 +170,7 @@ def _known(tenant: Tenant, invocation_id: str, digest: str) -> AcceptedInvocatio
     if found.request_hash != digest:
         msg = (
             f"The invocationID '{invocation_id}' was used for another invocation."
-            " Use a new one for a new invocation."
+            " Use a new invocationID."
         )
         raise OperationConflict(msg)
     return AcceptedInvocation(found, is_replay=True)
@@ -170,11 +178,11 @@ def _known(tenant: Tenant, invocation_id: str, digest: str) -> AcceptedInvocatio
 
 def _check_accepts(function: Function) -> None:
     if function.deletion_requested_at:
-        msg = f"The function '{function.request_id}' is being deleted."
+        msg = f"The function '{function.request_id}' is being deleted. Invoke another function."
         raise PhaseConflict(msg)
     if open_invocations(function)[MAX_OPEN - 1 : MAX_OPEN].exists():
         msg = (
-            f"The function '{function.request_id}' has {MAX_OPEN} open invocations, the maximum."
+            f"The function '{function.request_id}' has the maximum of {MAX_OPEN} open invocations."
             f" Try again in {BUSY_SECONDS} seconds."
         )
         raise Throttled(msg, retry_after=BUSY_SECONDS)
@@ -202,7 +210,7 @@ def _accept(
     operation_id: str,
     change: Callable[[Invocation], None],
 ) -> Accepted:
-    """Accept an operation on an invocation; `change` changes its locked row."""
+    """Accept an operation on an invocation. `change` is called with its locked row."""
 
     def prepare(_: Operation) -> int:
         rows = Invocation.objects.select_for_update(of=("self",))
@@ -210,13 +218,6 @@ def _accept(
         change(invocation)
         return invocation.pk
 
-    request = Request(
-        tenant=tenant,
-        operation_id=operation_id,
-        kind=kind,
-        object_kind=INVOCATION_KIND,
-        namespace=tenant.namespace,
-        name=invocation_id,
-        payload={},
-    )
+    place = (INVOCATION_KIND, tenant.namespace, invocation_id)
+    request = Request(tenant, operation_id, kind, *place)
     return operation_accept(request, prepare=prepare)

@@ -1,14 +1,14 @@
-"""Names of this app's objects, tasks, operations and notifications."""
+"""Names of the object kinds, tasks, operations and notifications of this app."""
 
 from enum import StrEnum
 from typing import Final
 
 FUNCTION_KIND: Final = "Function"
 INVOCATION_KIND: Final = "Invocation"
-"""The kinds of object in this app's operations."""
+"""Kinds of the objects of this app's operations."""
 
 OUTBOX_CHANNEL: Final = "serverless_outbox"
-"""PostgreSQL's NOTIFY channel: the outbox has a new invocation."""
+"""PostgreSQL NOTIFY channel for new invocations in the outbox."""
 
 
 class ServerlessTask(StrEnum):

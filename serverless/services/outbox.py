@@ -1,7 +1,7 @@
 """The outbox: rows of accepted invocations that are not in the queue yet.
 
-A relay claims rows for a while, publishes them and records the outcome. Every write is guarded, so
-that it can be repeated, and several relays can run.
+A relay claims rows for a limited time, publishes them and records the outcome. Every write checks
+the state of its rows, so that it can be repeated and several relays can run.
 """
 
 from collections.abc import Sequence
@@ -18,14 +18,14 @@ from serverless.services.names import OUTBOX_CHANNEL
 from serverless.services.receipts import receipt_of
 
 CLAIM_SECONDS: Final = 10
-"""A claim without an outcome expires after this time; another relay can then claim the row."""
+"""Time in seconds after which another relay can claim a row without an outcome."""
 
 REJECTED_SECONDS: Final = 2
-"""Delay before an invocation that the queue rejected is published again."""
+"""Delay in seconds before an invocation that the queue rejected is published again."""
 
 
 def outbox_notify() -> None:
-    """Notify relays and activator when the current transaction commits."""
+    """Notify the relays and the activator when the current transaction commits."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_notify(%s, '')", [OUTBOX_CHANNEL])
 
@@ -33,8 +33,8 @@ def outbox_notify() -> None:
 def outbox_claim(limit: int) -> list[Invocation]:
     """Claim up to `limit` invocations of the outbox for `CLAIM_SECONDS`; return their rows.
 
-    Those that were never published come first, then the oldest: a function whose invocations the
-    queue rejects does not delay those of other functions.
+    Invocations that the queue has rejected are claimed last, so that they do not delay the
+    invocations of other functions. Otherwise the oldest invocations are claimed first.
     """
     unclaimed = Q(relay_after__isnull=True) | Q(relay_after__lte=Now())
     rejected_last = F("relay_after").asc(nulls_first=True)
@@ -63,8 +63,8 @@ def outbox_message(row: Invocation) -> InvocationMessage:
 def outbox_published(published: Sequence[tuple[Invocation, int]]) -> list[int]:
     """Record the stream sequence of each published row; return the sequences to delete.
 
-    A message is to be deleted if its invocation has been cancelled or has ended, or if the
-    stream holds it twice.
+    A message has to be deleted if its invocation has been cancelled or has ended, or if the stream
+    contains another message of the same publication.
     """
     table = connection.ops.quote_name(Invocation._meta.db_table)  # noqa: SLF001 - Django's public name
     sql = (
@@ -93,12 +93,12 @@ def outbox_published(published: Sequence[tuple[Invocation, int]]) -> list[int]:
 
 
 def outbox_rejected(rows: Sequence[Invocation]) -> None:
-    """Release claimed rows that the queue rejected, to be published again after a delay."""
+    """Release claimed rows that the queue rejected, and publish them again after a delay."""
     _delay(rows, REJECTED_SECONDS)
 
 
 def outbox_release(rows: Sequence[Invocation]) -> None:
-    """Release claimed rows that were not published, because the queue is unavailable."""
+    """Release claimed rows that were not published because the queue is unavailable."""
     Invocation.objects.filter(OUTBOX, pk__in=[row.pk for row in rows]).update(relay_after=None)
 
 
@@ -109,6 +109,6 @@ def _delay(rows: Sequence[Invocation], seconds: float) -> None:
 
 
 def _is_recorded(row: Invocation, sequence: int) -> bool:
-    """Return whether another relay, or a worker's report, recorded this message."""
+    """Return whether another relay or the report of a worker recorded this message."""
     same = Invocation.objects.filter(pk=row.pk, publications=row.publications)
     return same.filter(OPEN, stream_sequence=sequence).exists()

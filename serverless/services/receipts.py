@@ -1,7 +1,7 @@
-"""Receipts: proof that an invocation's message came from the platform, and reached the sender.
+"""Receipts prove that the platform sent a message and that the sender of a report received it.
 
-A receipt is an HMAC over the invocation's row, publication and id. Only the platform can create
-it, and only a worker that was given the message knows it.
+A receipt is an HMAC of the id of the invocation's row, the publication and the invocationID. Only
+the platform can create a receipt, and only workers that received the message know it.
 """
 
 import logging
@@ -26,13 +26,13 @@ def receipt_of(key: int, publication: int, invocation_id: str) -> str:
 
 
 def has_valid_receipt(message: InvocationMessage | Report, invocation_id: str) -> bool:
-    """Return whether the message carries the receipt of the invocation that it names."""
+    """Return whether a message contains the receipt of its invocation."""
     expected = receipt_of(message.key, message.publication, invocation_id)
     return constant_time_compare(message.receipt, expected)
 
 
 def read_invocation(message: StoredMessage) -> InvocationMessage | None:
-    """Return the invocation in a message of the queue; None if the platform did not write it."""
+    """Return the invocation in a message, or `None` if the platform did not write the message."""
     try:
         invocation = decode_invocation(message.headers, message.body)
     except MalformedMessage as error:

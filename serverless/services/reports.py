@@ -1,6 +1,6 @@
-"""Stores what workers report of invocations: starts and results.
+"""Stores the reports of workers about the starts and results of invocations.
 
-The state of an invocation follows its table; a report that is too late changes nothing.
+State changes follow `INVOCATION_TRANSITIONS`. A late report changes nothing.
 """
 
 from collections.abc import Sequence
@@ -23,16 +23,16 @@ class StoreResult:
     """The outcome of storing a batch of reports."""
 
     late: int
-    """Number of reports that changed nothing: repeated, or after the invocation's end."""
+    """Number of reports that changed nothing: repetitions, and reports after the end."""
     locked: frozenset[int]
-    """Ids of invocations whose rows were locked; their reports are not stored."""
+    """Row ids of invocations whose reports were not stored because the rows were locked."""
 
 
 def reports_store(reports: Sequence[Report]) -> StoreResult:
-    """Store reports in one transaction, without waiting for rows that are locked.
+    """Store reports in one transaction, without waiting for locked rows.
 
-    The caller has checked their receipts. A report about an earlier publication changes nothing,
-    nor does a start after the end. Which of two ends is kept, `_replaceable` decides.
+    The caller has checked the receipts. A report about an earlier publication and a start after
+    the end change nothing. If there are two ends, `_replaceable` selects one.
     """
     late = 0
     # The end includes everything that the start of the same delivery reports.
@@ -96,10 +96,11 @@ def _store_end(report: EndReport) -> int:
 
 
 def _replaceable(report: EndReport) -> Q:
-    """Return the ends that this one replaces, independent of the order of storing.
+    """Return the condition for ends that this report replaces.
 
-    A success replaces a failure, and a newer attempt an older one of the same kind. Any worker's
-    end replaces one that the platform itself recorded, such as a dead letter.
+    The outcome does not depend on the order in which reports are stored. A success replaces a
+    failure, and a newer attempt replaces an older attempt with the same result. The end that a
+    worker reports replaces an end that the platform recorded, such as a dead letter.
     """
     is_older = Q(result_attempt__lt=report.attempt)
     failed = Q(state__in=FAILED_STATES)
@@ -113,7 +114,7 @@ def _rows(report: Report) -> QuerySet[Invocation]:
 
 
 def _common(report: Report) -> dict[str, Any]:
-    """Return the columns that every report implies: it was published, and a worker had it."""
+    """Return the columns that every report sets: the invocation was published and delivered."""
     return {
         "attempts": Greatest("attempts", Value(report.attempt)),
         "published_at": Coalesce("published_at", Now()),
@@ -122,5 +123,5 @@ def _common(report: Report) -> dict[str, Any]:
 
 
 def _plausible(moment: datetime) -> Any:
-    """Return a time of a worker's clock, limited to what the database's clock allows."""
+    """Return a time of a worker's clock, limited to the time from acceptance to now."""
     return Greatest(F("accepted_at"), Least(Now(), Value(moment)))

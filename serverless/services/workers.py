@@ -1,4 +1,4 @@
-"""Writes of the activator: starts and stops of workers, and the status of a function."""
+"""Starts and stops workers, and records the status of functions, for the activator."""
 
 import secrets
 from collections.abc import Mapping
@@ -24,32 +24,33 @@ from serverless.selectors import workers_of
 from units.services.units import unit_create, unit_request_deletion
 
 OBSERVED_SECONDS: Final = 10.0
-"""Interval at which `observed_at` is written while nothing else changes."""
+"""Interval in seconds at which `observed_at` is written if nothing else changes."""
 
 
 @dataclass(frozen=True, slots=True)
 class FunctionCounts:
-    """Numbers that the activator observed of a function."""
+    """Counts that the activator observed for a function."""
 
     backlog: int | None
-    """None: the queue is unavailable."""
+    """Number of open invocations, or `None` if the queue is unavailable."""
     workers: Mapping[WorkerState, int]
+    """Number of workers by state."""
     is_active: bool
     """Whether the function has open invocations."""
 
 
 def worker_start(function: Function, *, observed: int) -> bool:
-    """Request one more worker; return False if the function changed since it was read.
+    """Request one more worker; return `False` if the function or its workers changed.
 
     Args:
-        function: its row as it was read.
-        observed: number of workers when it was read, in any state, plus those started since.
+        function: the row of the function as it was read.
+        observed: number of workers when the row was read, plus the workers started since then.
 
     Raises:
-        InsufficientCapacity: no stock of its GPU spec is ready.
-        InvalidSpec: its spec, or the address of the queue, does not fit a worker.
+        InsufficientCapacity: if no stock of the function's GPU spec is ready.
+        InvalidSpec: if the spec or the address of the queue is not valid for a worker.
     """
-    check_writable()  # Before the transaction: it may open connections.
+    check_writable()  # Called before the transaction because it can open connections.
     name = worker_name(function.pk, function.generation, secrets.token_hex(4))
     request = worker_request(
         function.parsed_spec,
@@ -59,11 +60,11 @@ def worker_start(function: Function, *, observed: int) -> bool:
         queue_url=settings.NATS_URL,
     )
     with transaction.atomic():
-        # When the leader changes, one of two activators sees here what the other one started.
+        # After a change of the leader, this check detects workers that the other one started.
         unchanged = Function.objects.select_for_update().filter(
             pk=function.pk,
             generation=function.generation,
-            spec=function.spec,  # It holds the limits of the number of workers.
+            spec=function.spec,  # The spec contains the limits for the number of workers.
             deletion_requested_at__isnull=True,
         )
         if unchanged.first() is None or workers_of(function).count() != observed:
@@ -79,13 +80,13 @@ def worker_stop(tenant: Tenant, name: str) -> None:
         try:
             unit_request_deletion(tenant=tenant, name=name, operation_id=operation_id)
         except OperationConflict:
-            # Callers of the tenant choose operationIDs too, and one of them uses this one.
+            # A caller of the tenant has used this operationID for another request.
             unique = f"{operation_id}-{secrets.token_hex(8)}"
             unit_request_deletion(tenant=tenant, name=name, operation_id=unique)
 
 
 def function_update_status(function: Function, plan: Plan, counts: FunctionCounts) -> None:
-    """Record the status of a function, if it changed or `OBSERVED_SECONDS` have passed."""
+    """Record the status of a function if it changed or `OBSERVED_SECONDS` have passed."""
     changes = _columns(plan, counts)
     status = None if function.deletion_requested_at else plan.status
     if status is not None:

@@ -1,4 +1,4 @@
-"""`python -m serverless.sidecar`: serves until SIGTERM, then finishes what is in progress."""
+"""`python -m serverless.sidecar`: serves until SIGTERM, then finishes the started invocations."""
 
 import asyncio
 import logging
@@ -19,7 +19,7 @@ BAD_SETTINGS = 2
 
 async def serve(settings: Settings) -> int:
     """Run until SIGTERM or SIGINT; return the exit code."""
-    queue, function = QueueClient(settings), Function(settings.address)
+    queue, function = QueueClient(settings), Function(settings)
     worker = Worker(settings, queue, function)
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -33,10 +33,10 @@ async def serve(settings: Settings) -> int:
     health = await start_health(settings, worker)
     try:
         await worker.run()
-        # After a drain by request the process stays; its caller sends the signal next.
+        # After a drain by request, the process waits for the signal, which follows the request.
         await stop.wait()
     except AccessDenied as error:
-        logger.error("the queue refuses the credentials: %s", error)  # noqa: TRY400 - a sentence is enough
+        logger.error("the queue rejects the credentials: %s", error)  # noqa: TRY400 - a sentence is enough
         return 1
     finally:
         await queue.close()
@@ -46,7 +46,7 @@ async def serve(settings: Settings) -> int:
 
 
 def main() -> int:
-    """Read the settings and serve."""
+    """Read the settings, serve, and return the exit code."""
     logging.basicConfig(level=logging.INFO, format="%(levelname)s %(message)s", stream=sys.stderr)
     try:
         settings = Settings.from_environment(os.environ)

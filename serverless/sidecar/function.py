@@ -1,30 +1,30 @@
-"""The client of the function: health checks and calls.
+"""The client of the function, for health checks and calls.
 
-Each call opens a new connection: a function may close an idle connection just when a call uses it.
+Each call opens a new connection, because a function can close an idle connection at any time.
 """
 
 import asyncio
+import contextlib
 import logging
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 import aiohttp
 from multidict import CIMultiDictProxy
 
 from serverless.queue.messages import MAX_HEADER_BYTES, MAX_RESULT_BYTES, InvocationMessage
-from serverless.sidecar.settings import FunctionAddress
+from serverless.sidecar.settings import Settings
 
 logger = logging.getLogger(__name__)
 
 MAX_COUNTED_BYTES: Final = 256 * 1024 * 1024
-"""Maximum number of bytes that are read of an answer."""
+"""Maximum number of bytes that are read from a response body."""
 
 HEALTH_SECONDS: Final = 2.0
 HEALTHY_INTERVAL_SECONDS: Final = 2.0
 UNHEALTHY_INTERVAL_SECONDS: Final = 0.1
 MAX_UNHEALTHY_INTERVAL_SECONDS: Final = 1.0
-"""Intervals of health checks."""
+"""Intervals between health checks in seconds."""
 
 _MAX_CONTENT_TYPE: Final = 127
 _MAX_DESCRIPTION: Final = 200
@@ -37,7 +37,7 @@ _HOP_BY_HOP: Final = frozenset(
 
 
 class FunctionError(Exception):
-    """The function could not be called, or closed the connection; `str()` is a sentence."""
+    """The call failed, or the response is not valid. `str()` is a sentence."""
 
 
 class FunctionTimeout(Exception):
@@ -45,37 +45,29 @@ class FunctionTimeout(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """The function's answer."""
+class FunctionResponse:
+    """The response of the function to one invocation, with fields of `EndReport`."""
 
-    status: int
+    status_code: int
     content_type: str
+    headers: dict[str, str]
     body: bytes
-    """Its first part."""
+    """The first `MAX_RESULT_BYTES` of the body."""
     size: int
-    """Number of bytes of the whole body, up to `MAX_COUNTED_BYTES`."""
-    headers: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def is_truncated(self) -> bool:
-        """Whether `body` is only the first part."""
-        return self.size > len(self.body)
+    """Number of bytes of the complete body, up to `MAX_COUNTED_BYTES`."""
+    truncated: bool
+    """Whether `body` is shorter than the complete body."""
 
 
 class Function:
-    """The function at one address; `watch` keeps `healthy` up to date."""
+    """The function on its Unix socket; `watch` updates `healthy`."""
 
-    def __init__(self, address: FunctionAddress) -> None:
-        """Nothing is sent before `watch` runs. Create it inside of a running event loop."""
-        self._address = address
-        connector = (
-            aiohttp.UnixConnector(address.socket_path, limit=0, force_close=True)
-            if address.socket_path
-            else aiohttp.TCPConnector(limit=0, force_close=True)
-        )
+    def __init__(self, settings: Settings) -> None:
+        """Prepare the client in a running event loop. Nothing is sent before `watch`."""
+        self._settings = settings
         self._session = aiohttp.ClientSession(
-            f"http://127.0.0.1:{address.port or 80}",
-            connector=connector,
+            "http://127.0.0.1",
+            connector=aiohttp.UnixConnector(settings.socket_path, limit=0, force_close=True),
             auto_decompress=False,
             timeout=aiohttp.ClientTimeout(total=None),
             cookie_jar=aiohttp.DummyCookieJar(),
@@ -84,7 +76,7 @@ class Function:
         self._call_failed = asyncio.Event()
 
     async def watch(self) -> None:
-        """Check its health until cancelled: frequently while it is unhealthy, then rarely."""
+        """Check the health of the function until cancelled, more often while it is unhealthy."""
         delay = UNHEALTHY_INTERVAL_SECONDS
         while True:
             self._call_failed.clear()
@@ -96,17 +88,17 @@ class Function:
                 await self._wait(HEALTHY_INTERVAL_SECONDS)
             else:
                 if self.healthy.is_set():
-                    logger.warning("the function is not healthy any more")
+                    logger.warning("the function became unhealthy")
                 self.healthy.clear()
                 await asyncio.sleep(delay)
                 delay = min(delay * 1.5, MAX_UNHEALTHY_INTERVAL_SECONDS)
 
-    async def invoke(self, invocation: InvocationMessage, attempt: int) -> Answer:
-        """Post an invocation and return the answer.
+    async def invoke(self, invocation: InvocationMessage, attempt: int) -> FunctionResponse:
+        """Post an invocation to the function and return the response.
 
         Raises:
-            FunctionTimeout: the function did not answer within the timeout.
-            FunctionError: the call failed, or the answer is not valid.
+            FunctionTimeout: if the function does not respond within the timeout.
+            FunctionError: if the call fails or the response is not valid.
         """
         try:
             async with asyncio.timeout(invocation.timeout_seconds):
@@ -125,20 +117,18 @@ class Function:
         try:
             async with (
                 asyncio.timeout(HEALTH_SECONDS),
-                self._session.get(self._address.health_path, allow_redirects=False) as response,
+                self._session.get(self._settings.health_path, allow_redirects=False) as response,
             ):
                 return response.status == 200
         except (aiohttp.ClientError, OSError, ValueError):
             return False
 
     async def _wait(self, seconds: float) -> None:
-        """Wait, or return as soon as a call fails."""
-        try:
+        """Wait for `seconds`, or until a call fails."""
+        with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._call_failed.wait(), seconds)
-        except TimeoutError:
-            return
 
-    async def _post(self, invocation: InvocationMessage, attempt: int) -> Answer:
+    async def _post(self, invocation: InvocationMessage, attempt: int) -> FunctionResponse:
         headers = {
             **invocation.headers,
             "Content-Type": invocation.content_type,
@@ -147,25 +137,26 @@ class Function:
             "X-Invocation-Timeout-Seconds": str(invocation.timeout_seconds),
         }
         async with self._session.post(
-            self._address.invoke_path,
+            self._settings.invoke_path,
             data=invocation.payload,
             headers=headers,
             allow_redirects=False,
         ) as response:
             if not 100 <= response.status <= 599:
-                raise FunctionError(f"The function answered with status {response.status}.")
+                raise FunctionError(f"The function responded with status {response.status}.")
             body, size = await _read(response)
-            return Answer(
-                status=response.status,
+            return FunctionResponse(
+                status_code=response.status,
                 content_type=_text(response.headers.get("Content-Type", ""))[:_MAX_CONTENT_TYPE],
+                headers=_stored_headers(response.headers),
                 body=body,
                 size=size,
-                headers=_stored_headers(response.headers),
+                truncated=size > len(body),
             )
 
 
 async def _read(response: aiohttp.ClientResponse) -> tuple[bytes, int]:
-    """Return the first part of the body, and the size of the whole body."""
+    """Return the first `MAX_RESULT_BYTES` of the body, and the size of the complete body."""
     stored, size = bytearray(), 0
     async for chunk in response.content.iter_any():
         size += len(chunk)
@@ -178,29 +169,27 @@ async def _read(response: aiohttp.ClientResponse) -> tuple[bytes, int]:
 
 
 def _stored_headers(headers: CIMultiDictProxy[str]) -> dict[str, str]:
-    """Return the headers of an answer that are stored, within the limit of their size."""
+    """Return the headers of a response that are stored: at most `MAX_HEADER_BYTES` in total."""
     stored: dict[str, str] = {}
-    room = MAX_HEADER_BYTES
+    free = MAX_HEADER_BYTES
     for name in dict.fromkeys(map(str.lower, headers)):
         if name in _HOP_BY_HOP:
             continue
         text = _text(", ".join(headers.getall(name)))
-        if len(name) + len(text) <= room:
+        if len(name) + len(text) <= free:
             stored[_text(name)] = text
-            room -= len(name) + len(text)
+            free -= len(name) + len(text)
     return stored
 
 
 def _text(text: str) -> str:
-    """Return a header as printable text without lone surrogates."""
-    whole = text.encode("utf-8", "replace").decode()
-    if whole.isprintable():
-        return whole
-    return "".join(one if one.isprintable() else " " for one in whole)
+    """Return a header with each lone surrogate and unprintable character replaced."""
+    valid = text.encode("utf-8", "replace").decode()
+    return "".join(character if character.isprintable() else " " for character in valid)
 
 
 def _describe(error: Exception) -> str:
-    """Return an error on one line, without the client's details of the request."""
+    """Return the message of an error on one line, without the details that the client appends."""
     text = error.message if isinstance(error, aiohttp.ClientResponseError) else str(error)
     line = " ".join(text.partition(": <")[0].split())
     return line[:_MAX_DESCRIPTION].rstrip(".") or type(error).__name__

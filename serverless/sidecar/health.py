@@ -1,8 +1,8 @@
-"""The HTTP server for the kubelet: liveness, readiness and drain."""
+"""The HTTP server for the kubelet, with the paths `/livez`, `/readyz` and `/drain`."""
 
 import hmac
-from collections.abc import Awaitable, Callable
-from typing import Final, TypeAlias
+from functools import partial
+from typing import Final
 
 from aiohttp import web
 
@@ -11,19 +11,17 @@ from serverless.sidecar.worker import Worker
 
 DRAIN_TOKEN_HEADER: Final = "X-Worker-Token"  # noqa: S105 - the name of a header
 
-_Handler: TypeAlias = Callable[[web.Request], Awaitable[web.Response]]
-
 
 async def start_health(settings: Settings, worker: Worker) -> web.AppRunner:
-    """Start the server; `cleanup()` of the returned runner stops it."""
+    """Start the server. Call `cleanup()` of the returned runner to stop it."""
     application = web.Application(client_max_size=1024)
     application.router.add_get("/livez", _live)
-    application.router.add_get("/readyz", _ready(worker))
-    application.router.add_get("/drain", _drain(worker, settings.drain_token))
+    application.router.add_get("/readyz", partial(_ready, worker))
+    application.router.add_get("/drain", partial(_drain, worker, settings.drain_token))
     runner = web.AppRunner(application, access_log=None, handle_signals=False)
     await runner.setup()
-    address = settings.health
-    await web.TCPSite(runner, address.host or None, address.port).start()
+    host, port = settings.health_address
+    await web.TCPSite(runner, host or None, port).start()
     return runner
 
 
@@ -31,22 +29,16 @@ async def _live(_: web.Request) -> web.Response:
     return web.Response(text="ok\n")
 
 
-def _ready(worker: Worker) -> _Handler:
-    async def ready(_: web.Request) -> web.Response:
-        if worker.is_ready:
-            return web.Response(text="ok\n")
-        return web.Response(status=503, text="not ready\n")
-
-    return ready
+async def _ready(worker: Worker, _: web.Request) -> web.Response:
+    if worker.is_ready:
+        return web.Response(text="ok\n")
+    return web.Response(status=503, text="not ready\n")
 
 
-def _drain(worker: Worker, token: str) -> _Handler:
-    async def drain(request: web.Request) -> web.Response:
-        given = request.headers.get(DRAIN_TOKEN_HEADER, "")
-        if not token or not hmac.compare_digest(given.encode(), token.encode()):
-            return web.Response(status=403, text="forbidden\n")
-        worker.drain()
-        await worker.drained.wait()
-        return web.Response(text="drained\n")
-
-    return drain
+async def _drain(worker: Worker, token: str, request: web.Request) -> web.Response:
+    given = request.headers.get(DRAIN_TOKEN_HEADER, "")
+    if not token or not hmac.compare_digest(given.encode(), token.encode()):
+        return web.Response(status=403, text="forbidden\n")
+    worker.drain()
+    await worker.drained.wait()
+    return web.Response(text="drained\n")

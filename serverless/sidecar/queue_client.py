@@ -1,8 +1,8 @@
 """The sidecar's client of the queue, with the permissions of its function's workers."""
 
 import asyncio
-import json
 import logging
+from collections.abc import Awaitable
 from typing import Final
 
 from nats.aio.client import Client
@@ -27,8 +27,8 @@ from serverless.sidecar.settings import Settings
 logger = logging.getLogger(__name__)
 
 ACK_SECONDS: Final = 4.0
-MAX_UNANSWERED: Final = 3
-"""Maximum number of acknowledgements that a connected server leaves unanswered."""
+MAX_UNCONFIRMED: Final = 3
+"""Maximum number of acknowledgements that a connected server does not confirm."""
 
 RETRY_SECONDS: Final = 0.2
 MAX_RETRY_SECONDS: Final = 5.0
@@ -36,26 +36,26 @@ _REASON_LENGTH: Final = 200
 
 
 class QueueClient:
-    """Fetches the function's invocations and reports on them; reconnects automatically."""
+    """Fetches the invocations of the function and reports their outcomes; reconnects if needed."""
 
     def __init__(self, settings: Settings) -> None:
-        """Nothing is connected before `open`."""
+        """Prepare the client. It connects when `open` is called."""
         self._settings = settings
         self._client = Client()
-        self._results = result_subject(settings.tenant, settings.function)
+        self._results = result_subject(settings.tenant, settings.function_id)
 
     @property
     def is_connected(self) -> bool:
-        """Whether the server is connected now."""
+        """Whether the client is connected to the server."""
         return self._client.is_connected
 
     @property
     def is_closed(self) -> bool:
-        """Whether it does not reconnect: the server refuses the credentials."""
+        """Whether the client no longer reconnects because the server rejects the credentials."""
         return self._client.is_closed
 
     async def open(self) -> Puller:
-        """Connect, for as long as it takes; return the puller of the function's invocations."""
+        """Connect, retry until connected, and return the puller of the function's invocations."""
         settings, delay = self._settings, RETRY_SECONDS
         path = settings.credentials_directory / CREDENTIALS_KEY
         while True:
@@ -63,8 +63,8 @@ class QueueClient:
                 self._client = await connect(
                     settings.queue_url,
                     Credentials.from_file(path.read_text()),
-                    name=settings.worker,
-                    inbox_prefix=inbox_prefix(settings.function),
+                    name=settings.worker_name,
+                    inbox_prefix=inbox_prefix(settings.function_id),
                 )
             except (QueueUnavailable, OSError, BadKey) as error:
                 logger.warning("the queue cannot be reached: %s", describe(error))
@@ -72,27 +72,28 @@ class QueueClient:
                 delay = min(delay * 2, MAX_RETRY_SECONDS)
             else:
                 logger.info("connected to the queue")
-                return Puller(self._client, INVOCATIONS, consumer_name(settings.function))
+                return Puller(self._client, INVOCATIONS, consumer_name(settings.function_id))
 
     async def close(self) -> None:
-        """Flush, then disconnect."""
+        """Flush the connection, then close it."""
         if self._client.is_connected:
             try:
                 await self._client.flush(2)
             except CALL_ERRORS as error:
-                logger.info("the queue was lost before the last flush: %s", describe(error))
+                logger.info("the connection was lost before the last flush: %s", describe(error))
         await self._client.close()
 
     async def report_start(self, report: StartReport) -> None:
-        """Publish the report without waiting for an answer; it may be lost."""
-        await self._send(self._results, report.encode(), {MSG_ID: report.message_id})
+        """Publish the report without waiting for a confirmation; the report can be lost."""
+        headers = {MSG_ID: report.message_id}
+        await _sent(self._client.publish(self._results, report.encode(), headers=headers))
 
     async def report_end(self, message: Msg, report: EndReport) -> None:
         """Store the report in the stream of results, then acknowledge the invocation.
 
-        The report is published until the server confirms it, or this call is cancelled. If the
-        acknowledgement is lost, the invocation is delivered again, and its second report changes
-        nothing.
+        The client publishes the report again until the server confirms it or this call is
+        cancelled. If the acknowledgement is lost, the invocation is delivered again, and its
+        second report changes nothing.
         """
         body = report.encode()
         if len(body) > self._client.max_payload:  # The server is configured with a lower limit.
@@ -113,40 +114,39 @@ class QueueClient:
 
     async def report_progress(self, message: Msg) -> None:
         """Extend the time in which the invocation is not delivered to another worker."""
-        await self._send(message.reply, b"+WPI")
+        await _sent(message.in_progress())
 
     async def postpone(self, message: Msg, seconds: float) -> None:
-        """Have the invocation delivered again after a delay."""
-        body = b"-NAK " + json.dumps({"delay": int(seconds * 1e9)}).encode()
-        await self._send(message.reply, body)
+        """Have the invocation delivered again after a delay in seconds."""
+        await _sent(message.nak(seconds))
 
-    async def refuse(self, message: Msg, reason: str) -> None:
-        """Refuse the message for good: it is not delivered again."""
-        plain = reason.encode("ascii", "replace").decode()[:_REASON_LENGTH]
-        await self._send(message.reply, TERMINATE + b" " + plain.encode())
+    async def reject(self, message: Msg, reason: str) -> None:
+        """Reject the message permanently, so that it is not delivered again."""
+        plain = reason.encode("ascii", "replace")[:_REASON_LENGTH]
+        await _sent(self._client.publish(message.reply, TERMINATE + b" " + plain))
 
     async def _acknowledge(self, message: Msg) -> None:
-        """Acknowledge until the server confirms it, but not for ever.
+        """Acknowledge the message until the server confirms it, or up to `MAX_UNCONFIRMED` times.
 
-        A consumer that was deleted and created again never confirms deliveries of the earlier one,
-        and a worker that waited for that would never fetch anything else.
+        If the consumer was deleted and created again, the server never confirms deliveries of the
+        earlier consumer. A worker without this limit would wait forever.
         """
-        unanswered = 0
-        while unanswered < MAX_UNANSWERED:
+        unconfirmed = 0
+        while unconfirmed < MAX_UNCONFIRMED:
             try:
-                await self._client.request(message.reply, b"+ACK", timeout=ACK_SECONDS)
+                await message.ack_sync(timeout=ACK_SECONDS)
             except CALL_ERRORS as error:
-                unanswered += self._client.is_connected
+                unconfirmed += self._client.is_connected
                 logger.warning("the invocation is not acknowledged yet: %s", describe(error))
                 await asyncio.sleep(RETRY_SECONDS)
             else:
                 return
-        logger.warning("the acknowledgement is unanswered; the invocation may be delivered again")
+        logger.warning("the acknowledgement is not confirmed; the invocation may be repeated")
 
-    async def _send(
-        self, subject: str, body: bytes, headers: dict[str, str] | None = None
-    ) -> None:
-        try:
-            await self._client.publish(subject, body, headers=headers)
-        except CALL_ERRORS as error:
-            logger.info("a message to the queue is lost: %s", describe(error))
+
+async def _sent(sending: Awaitable[None]) -> None:
+    """Await the sending of a message, and log its failure."""
+    try:
+        await sending
+    except CALL_ERRORS as error:
+        logger.info("a message to the queue is lost: %s", describe(error))

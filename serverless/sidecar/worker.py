@@ -1,11 +1,12 @@
-"""The worker: fetches invocations, calls the function and reports the outcomes."""
+"""Fetches invocations, calls the function and reports the outcomes."""
 
 import asyncio
 import logging
 import random
 from collections.abc import Coroutine
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from http import HTTPStatus
 from typing import Any, Final, TypeVar
 
 from nats.aio.msg import Msg
@@ -21,30 +22,33 @@ from serverless.queue.messages import (
     decode_invocation,
 )
 from serverless.queue.pulling import Puller
-from serverless.sidecar.function import Answer, Function, FunctionError, FunctionTimeout
+from serverless.sidecar.function import (
+    Function,
+    FunctionError,
+    FunctionResponse,
+    FunctionTimeout,
+)
 from serverless.sidecar.queue_client import QueueClient
 from serverless.sidecar.settings import Settings
 
 logger = logging.getLogger(__name__)
 
 PULL_SECONDS: Final = 2.0
-"""Time that one fetch waits for a message; a drain waits for a fetch in progress."""
+"""Time in seconds that one fetch waits for a message. A drain waits for a fetch in progress."""
 
 START_REPORT_SECONDS: Final = 0.05
-"""The start of an invocation that ends sooner is not reported."""
+"""Time in seconds after which the start of an invocation is reported, if it has not ended."""
 
 QUEUE_RETRY_SECONDS: Final = 1.0
 CANCEL_SECONDS: Final = 2.0
-"""Time in which cancelled calls return their invocations to the queue."""
-
-_TOO_MANY_REQUESTS: Final = 429
+"""Time in seconds in which cancelled calls return their invocations to the queue."""
 
 
 AnyT = TypeVar("AnyT")
 
 
 class AccessDenied(Exception):
-    """The queue refuses the credentials; only a restart with new ones may help."""
+    """The queue rejects the credentials. The sidecar has to be restarted with new credentials."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +71,7 @@ class _Outcome:
     state: State
     failure_class: str = ""
     error: str = ""
-    answer: Answer | None = None
+    response: FunctionResponse | None = None
     is_retryable: bool = False
 
 
@@ -75,14 +79,14 @@ class Worker:
     """One worker of one function."""
 
     def __init__(self, settings: Settings, queue: QueueClient, function: Function) -> None:
-        """Nothing happens before `run`."""
+        """Prepare the worker. It does nothing before `run`."""
         self._settings = settings
         self._queue = queue
         self._function = function
         self._calls: set[asyncio.Task[None]] = set()
         self._draining = asyncio.Event()
         self.drained = asyncio.Event()
-        """No invocation is in progress, and none will be."""
+        """Set when no invocation is in progress and no further one will be started."""
 
     @property
     def is_ready(self) -> bool:
@@ -94,14 +98,14 @@ class Worker:
         )
 
     def drain(self) -> None:
-        """Fetch no more invocations; `drained` is set when those in progress have ended."""
+        """Stop fetching; `drained` is set when all invocations in progress have ended."""
         self._draining.set()
 
     async def run(self) -> None:
-        """Serve invocations until it is drained.
+        """Serve invocations until the worker is drained.
 
         Raises:
-            AccessDenied: the queue refuses the credentials.
+            AccessDenied: if the queue rejects the credentials.
         """
         watching = asyncio.create_task(self._function.watch())
         try:
@@ -112,20 +116,20 @@ class Worker:
             await asyncio.gather(watching, return_exceptions=True)
 
     async def _serve(self) -> None:
-        """Fetch and handle invocations, as many as `concurrency` allows, until the drain."""
+        """Fetch and handle invocations until the drain, at most `concurrency` at a time."""
         puller = await self._or_drain(self._queue.open())
         while puller is not None and not self._draining.is_set():
             await self._or_drain(self._function.healthy.wait())
-            await self._or_drain(self._wait_for_room())
+            await self._or_drain(self._wait_for_capacity())
             if self._draining.is_set():
                 return
-            for message in await self._fetch(puller, self._room):
+            for message in await self._fetch(puller, self._capacity):
                 call = asyncio.create_task(self._handle(message))
                 self._calls.add(call)
                 call.add_done_callback(self._remove)
 
     async def _or_drain(self, coroutine: Coroutine[Any, Any, AnyT]) -> AnyT | None:
-        """Return the result of the coroutine; None if the drain begins before."""
+        """Return the result of the coroutine, or `None` if the drain begins first."""
         task = asyncio.create_task(coroutine)
         draining = asyncio.create_task(self._draining.wait())
         await asyncio.wait({task, draining}, return_when=asyncio.FIRST_COMPLETED)
@@ -137,12 +141,12 @@ class Worker:
         return None
 
     @property
-    def _room(self) -> int:
+    def _capacity(self) -> int:
         """Number of invocations that can be started now."""
         return self._settings.concurrency - len(self._calls)
 
-    async def _wait_for_room(self) -> None:
-        while self._room < 1:
+    async def _wait_for_capacity(self) -> None:
+        while self._capacity < 1:
             await asyncio.wait(self._calls, return_when=asyncio.FIRST_COMPLETED)
 
     async def _fetch(self, puller: Puller, batch: int) -> list[Msg]:
@@ -162,15 +166,15 @@ class Worker:
             logger.error("handling an invocation failed", exc_info=call.exception())
 
     async def _finish(self) -> None:
-        """Wait for the invocations in progress; return those that are late to the queue."""
+        """Wait for the invocations in progress, then return the unfinished ones to the queue."""
         calls = set(self._calls)
         if calls:
             logger.info("%d invocations are in progress", len(calls))
-            _, late = await asyncio.wait(calls, timeout=self._settings.drain_seconds)
-            for call in late:
+            _, unfinished = await asyncio.wait(calls, timeout=self._settings.drain_seconds)
+            for call in unfinished:
                 call.cancel()
-            if late:
-                await asyncio.wait(late, timeout=CANCEL_SECONDS)
+            if unfinished:
+                await asyncio.wait(unfinished, timeout=CANCEL_SECONDS)
         self.drained.set()
 
     # One invocation.
@@ -180,8 +184,8 @@ class Worker:
         try:
             invocation = decode_invocation(message.headers, message.data)
         except MalformedMessage as error:
-            logger.warning("message %d is refused: %s", metadata.sequence.stream, error)
-            await self._queue.refuse(message, str(error))
+            logger.warning("message %d is rejected: %s", metadata.sequence.stream, error)
+            await self._queue.reject(message, str(error))
             return
         start = StartReport(
             key=invocation.key,
@@ -189,7 +193,7 @@ class Worker:
             receipt=invocation.receipt,
             attempt=metadata.num_delivered,
             sequence=metadata.sequence.stream,
-            worker=self._settings.worker,
+            worker=self._settings.worker_name,
             started_at=datetime.now(UTC),
         )
         delivery = _Delivery(message, invocation, start)
@@ -203,7 +207,7 @@ class Worker:
             progress.cancel()
 
     async def _report_progress(self, message: Msg) -> None:
-        """Report progress until cancelled, so that no other worker gets the message."""
+        """Report progress until cancelled, so that no other worker receives the message."""
         while True:
             await asyncio.sleep(self._settings.progress_seconds)
             await self._queue.report_progress(message)
@@ -215,61 +219,52 @@ class Worker:
         finally:
             is_reported = reporting.done()
             reporting.cancel()
-        retries, attempt = self._settings.retries, delivery.attempt
-        if outcome.is_retryable and not retries.is_last(attempt):
-            spread = random.uniform(0.9, 1.1)  # noqa: S311 - only spreads load
+        settings, attempt = self._settings, delivery.attempt
+        if outcome.is_retryable and not settings.is_last(attempt):
+            jitter = random.uniform(0.9, 1.1)  # noqa: S311 - only spreads load
             logger.info("retrying %s: %s", delivery.invocation.invocation_id, outcome.error)
             if not is_reported:
                 await self._queue.report_start(delivery.start)
-            await self._queue.postpone(delivery.message, retries.delay(attempt) * spread)
+            await self._queue.postpone(delivery.message, settings.delay(attempt) * jitter)
             return
         await self._queue.report_end(delivery.message, _end_report(delivery, outcome))
 
     async def _report_start(self, delivery: _Delivery) -> None:
-        """Report the start, unless the invocation ends immediately: the end report includes it.
+        """Report the start unless the invocation ends immediately: the end report includes it.
 
-        The start of a later or the last attempt is reported without a delay: the invocation may
-        crash its workers, so that no end report follows.
+        The start of the last attempt, and of each attempt after the first, is reported without a
+        delay, because an invocation that crashes its workers has no end report.
         """
         attempt = delivery.attempt
-        if attempt == 1 and not self._settings.retries.is_last(attempt):
+        if attempt == 1 and not self._settings.is_last(attempt):
             await asyncio.sleep(START_REPORT_SECONDS)
         await self._queue.report_start(delivery.start)
 
     async def _call(self, delivery: _Delivery) -> _Outcome:
         invocation = delivery.invocation
         try:
-            answer = await self._function.invoke(invocation, delivery.attempt)
+            response = await self._function.invoke(invocation, delivery.attempt)
         except FunctionTimeout:
             seconds = invocation.timeout_seconds
-            within = f"{seconds} second{'' if seconds == 1 else 's'}"
-            error = f"The function did not answer within {within}."
-            return _Outcome("Expired", "framework_timeout", error)
-        except FunctionError as failure:
-            return _Outcome("Failed", "framework_error", str(failure), is_retryable=True)
-        if answer.status < 400:
-            return _Outcome("Succeeded", answer=answer)
-        return _Outcome(
-            "Failed",
-            "framework_error",
-            f"The function answered with status {answer.status}.",
-            answer,
-            is_retryable=answer.status >= 500 or answer.status == _TOO_MANY_REQUESTS,
-        )
+            timeout = f"{seconds} second{'' if seconds == 1 else 's'}"
+            message = f"The function did not respond within {timeout}."
+            return _Outcome("Expired", "framework_timeout", message)
+        except FunctionError as error:
+            return _Outcome("Failed", "framework_error", str(error), is_retryable=True)
+        status = response.status_code
+        if status < 400:
+            return _Outcome("Succeeded", response=response)
+        message = f"The function responded with status {status}."
+        is_retryable = status >= 500 or status == HTTPStatus.TOO_MANY_REQUESTS
+        return _Outcome("Failed", "framework_error", message, response, is_retryable)
 
 
 def _end_report(delivery: _Delivery, outcome: _Outcome) -> EndReport:
-    answer = outcome.answer or Answer(0, "", b"", 0)
     return EndReport(
         **delivery.start.model_dump(exclude={"type"}),
+        **(asdict(outcome.response) if outcome.response else {}),
         state=outcome.state,
         failure_class=outcome.failure_class,
-        status_code=answer.status or None,
-        content_type=answer.content_type,
-        headers=dict(answer.headers),
-        body=answer.body,
-        size=answer.size,
-        truncated=answer.is_truncated,
         error=outcome.error[:MAX_ERROR_LENGTH],
         completed_at=datetime.now(UTC),
     )

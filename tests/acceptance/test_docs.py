@@ -1,7 +1,7 @@
-"""The blocks of every page run in order, in one shell, as a reader pastes them; and a second time.
+"""Tests that run the code blocks of each page twice, in order and in one shell.
 
-The shell has PATH and HOME only, and the folder is a copy of the source in a path with a space.
-Nothing of a block is changed but the port.
+The shell has only the variables PATH and HOME. Its working directory is a copy of the source in a
+folder with a space in its name. The tests change only the port in a block.
 """
 
 import os
@@ -31,7 +31,7 @@ PAGES = [page for page, found in FOLLOWED.items() if found]
 PRELUDE = """\
 exec 2>&1
 set -eu
-# A request that the API refuses ends the page, unless the page says that it is refused.
+# A rejected request ends the page, unless the block is marked with `error`.
 curl() { command curl --fail-with-body --max-time 90 "$@"; }
 """
 BEGINS = "-- block {} begins"
@@ -71,11 +71,11 @@ def test_a_page_can_be_followed_twice(
         )
 
         where = f"{name_of(page)}, {walk} walk"
-        assert done.returncode == 0, f"{where} ends so:\n{done.stdout[-3000:]}{done.stderr}"
+        assert done.returncode == 0, f"{where} failed:\n{done.stdout[-3000:]}{done.stderr}"
         outputs = _by_block(done.stdout, len(FOLLOWED[page]))
         for block, output in zip(FOLLOWED[page], outputs, strict=True):
             if block.mark:
-                assert block.said in output, f"{block}, {walk} walk, prints:\n{output}"
+                assert block.argument in output, f"{block}, {walk} walk, prints:\n{output}"
 
 
 def _lines(block: Block, number: int, port: int, folder: Path) -> str:
@@ -85,7 +85,7 @@ def _lines(block: Block, number: int, port: int, folder: Path) -> str:
         program = folder / f"block{number}.py"
         program.write_text(text)
         text = f"{sys.executable} {program}"
-    if block.mark == "refused":
+    if block.mark == "error":
         text = f"set +e\n{text}\nset -e"
     return f"echo '{BEGINS.format(number)}'\n{text}\n"
 
@@ -94,6 +94,6 @@ def _by_block(output: str, number: int) -> list[str]:
     """Return the output of each block."""
     rest, found = output, []
     for one in reversed(range(number)):
-        rest, _, said = rest.rpartition(BEGINS.format(one) + "\n")
-        found.append(said)
+        rest, _, text = rest.rpartition(BEGINS.format(one) + "\n")
+        found.append(text)
     return found[::-1]

@@ -39,7 +39,7 @@ class Bench:
         self.queue = Queue(nats.url, nats.account)
         stack.callback(self.queue.close)
         self.queue.ensure()
-        self.queue.ensure_consumer(TENANT, FUNCTION, max_deliver=5, max_in_work=1000)
+        self.queue.ensure_consumer(TENANT, FUNCTION, max_deliver=5, max_in_progress=1000)
         text = worker_credentials(nats.account, TENANT, FUNCTION).file()
         (folder / CREDENTIALS_KEY).write_text(text)
         settings = {
@@ -88,15 +88,22 @@ class Bench:
         while len(found) < number:
             received = self.queue.fetch(RESULTS, RESULT_CONSUMER, 500, 1)
             self.queue.acknowledge(received)
-            reports = [decode_report(one.body) for one in received]
+            reports = [decode_report(one.data) for one in received]
             found += [one for one in reports if isinstance(one, EndReport)]
         return found
 
     def _outgoing(self) -> OutgoingInvocation:
         key = next(self._keys)
         payload = json.dumps({"text": "x" * 100}).encode()
-        receipt = f"receipt-{key}"
-        message = InvocationMessage(key, 1, f"inv-{key}", receipt, "application/json", 30, payload)
+        message = InvocationMessage(
+            key=key,
+            publication=1,
+            invocation_id=f"inv-{key}",
+            receipt=f"receipt-{key}",
+            content_type="application/json",
+            timeout_seconds=30,
+            payload=payload,
+        )
         return OutgoingInvocation(TENANT, FUNCTION, message)
 
     @staticmethod

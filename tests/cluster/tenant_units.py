@@ -15,7 +15,7 @@ from gpuplatform.reconciliation import driver, event_writer, gate
 from gpuplatform.reconciliation.leases import mark_due
 from gpuplatform.tenancy.models import Tenant
 from tests.cluster.pools import LAST_PAUSE_SECONDS, Pools
-from units.core.names import deployment_name
+from units.core.names import object_name
 from units.mirror import UNIT_MIRROR
 from units.models import GpuUnit
 from units.phases import STOCK_NAMESPACE, UnitRole
@@ -173,7 +173,7 @@ class Units:
 
     def live(self, kind: ResourceKind, row: GpuUnit) -> Manifest | None:
         """Return what a unit owns by its name, or the unit itself."""
-        name = row.name if kind == GPU_UNIT else deployment_name(row.name)
+        name = row.name if kind == GPU_UNIT else object_name(row.name)
         return self.cluster.get(kind, name, namespace=row.namespace)
 
     def deployment(self, row: GpuUnit) -> Manifest:

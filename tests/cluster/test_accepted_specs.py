@@ -24,12 +24,12 @@ from gpuplatform.kube.kinds import (
     ResourceKind,
 )
 from inventory.core import manifests as pool_manifests
-from inventory.core.spec import parse_spec
+from inventory.core.spec import StockPoolSpec
 from inventory.core.view import PoolView
 from tests.cluster.specs import Specs
 from tests.cluster.world import Http, Reply, World
 from units.core import manifests as unit_manifests
-from units.core.spec import access_fault, parse_unit_spec
+from units.core.spec import GPUUnitSpec, access_error
 from units.core.view import UnitView
 
 pytestmark = [
@@ -54,7 +54,7 @@ def pool_objects(name: str, raw: Any, namespace: str) -> list[Sent]:
     Raises:
         InvalidSpec: the platform refuses it.
     """
-    spec = parse_spec(raw)
+    spec = StockPoolSpec.parse(raw)
     resource = _resource(STOCK_POOL, name, namespace, spec)
     pool = PoolView.parse(resource)
     made: list[Sent] = [(STOCK_POOL, resource), (DEPLOYMENT, pool_manifests.deployment(pool))]
@@ -69,8 +69,8 @@ def unit_objects(name: str, raw: Any, namespace: str) -> list[Sent]:
     Raises:
         InvalidSpec: the platform refuses it.
     """
-    spec = parse_unit_spec(raw)
-    if fault := access_fault(spec):
+    spec = GPUUnitSpec.parse(raw)
+    if fault := access_error(spec.access, spec.template):
         raise InvalidSpec(fault.message)
     resource = _resource(GPU_UNIT, name, namespace, spec)
     unit = UnitView.parse(resource)

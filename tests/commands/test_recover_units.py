@@ -174,7 +174,7 @@ def test_two_units_with_one_source_are_reported_and_the_older_one_has_it(
     assert f"{NAMESPACE}/b: names the same source" in said
     consumers = set(GpuUnit.objects.exclude(consumed_by="").values_list("consumed_by", flat=True))
     assert consumers == {first["metadata"]["uid"]}
-    assert any("same stock" in fault for fault in faults(cluster))
+    assert any("same source" in fault for fault in faults(cluster))
 
 
 def test_a_unit_created_by_hand_is_imported_and_consumes_no_stock(cluster: FakeCluster) -> None:

@@ -1,4 +1,4 @@
-"""The commands of a block of shell, as words."""
+"""A parser for the commands in a shell block."""
 
 import re
 import shlex
@@ -12,14 +12,17 @@ _ASSIGNMENT = re.compile(r"^[A-Za-z_]\w*=")
 
 
 def commands(text: str) -> Iterator[list[str]]:
-    """Yield each command, also those inside of `$(…)`, without what stands before its name."""
+    """Yield each command as a list of words, including commands in `$(…)`.
+
+    Assignments and keywords before the name of the command are omitted.
+    """
     for inner in re.findall(r"\$\(([^()]*)\)", text):
         yield from commands(inner)
     lexer = shlex.shlex(
         _COMMENT.sub("", text.replace("\\\n", " ")), posix=True, punctuation_chars=";&|()\n"
     )
     lexer.whitespace = " \t"
-    lexer.commenters = ""  # They would take the end of the line with them.
+    lexer.commenters = ""  # Comments would include the end of the line.
     words: list[str] = []
     for word in lexer:
         if set(word) <= set(";&|()\n"):
@@ -31,12 +34,12 @@ def commands(text: str) -> Iterator[list[str]]:
 
 
 def words_after(command: Sequence[str], name: str) -> list[str] | None:
-    """Return the words behind `name`, up to a redirection; None when it is not in the command."""
+    """Return the words after `name` up to a redirection, or `None` if `name` is missing."""
     if name not in command:
         return None
-    behind = list(command[list(command).index(name) + 1 :])
-    end = next((n for n, word in enumerate(behind) if _REDIRECTION.match(word)), len(behind))
-    return behind[:end]
+    following = list(command[list(command).index(name) + 1 :])
+    end = next((n for n, word in enumerate(following) if _REDIRECTION.match(word)), len(following))
+    return following[:end]
 
 
 def _command(words: list[str]) -> Iterator[list[str]]:

@@ -1,10 +1,10 @@
-"""The pages of the documentation, taken apart: blocks of code, headings, links.
+"""A parser for the pages of the documentation: code blocks, headings and links.
 
-A comment above a block says what the tests make of it:
+A comment above a block is an instruction for the tests:
 
     <!-- not run: it starts the platform, and the tests have one -->
-    <!-- says: "phase":"Ready" -->          its output has this text
-    <!-- refused: operation_conflict -->    a request of it is refused, with this code
+    <!-- output: "phase":"Ready" -->        the output contains this text
+    <!-- error: operation_conflict -->      a request is rejected with this code
 """
 
 import re
@@ -19,10 +19,10 @@ from typing_extensions import override
 
 ROOT: Final = Path(__file__).parents[2]
 LANGUAGES: Final = {"sh", "python", "json", "yaml", "text", ""}
-"""Of blocks: the first four are checked, the others are pictures in letters."""
+"""Languages of code blocks. The first four are checked, the others contain diagrams."""
 
 _FENCE: Final = re.compile(r"^( *)```(\w*)\s*$")
-_MARK: Final = re.compile(r"^ *<!-- (not run|says|refused): (.+?) -->$")
+_MARK: Final = re.compile(r"^ *<!-- (not run|output|error): (.+?) -->$")
 _HEADING: Final = re.compile(r"^#{1,6} (.+)$")
 _LINK: Final = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)|(?:src|srcset|href)=\"([^\"]+)\"")
 _FOLDERS: Final = ("docs", "gpuplatform", "inventory", "units", "serverless", "tests/model")
@@ -30,16 +30,16 @@ _FOLDERS: Final = ("docs", "gpuplatform", "inventory", "units", "serverless", "t
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """One block of code."""
+    """A code block of a page."""
 
     page: str
     line: int
     language: str
     text: str
     mark: str
-    """`not run`, `says` or `refused`; empty for an ordinary one."""
-    said: str
-    """What stands behind the mark."""
+    """`not run`, `output` or `error`, or an empty string for a block without a comment."""
+    argument: str
+    """The text after the colon of the comment."""
 
     @override
     def __str__(self) -> str:
@@ -47,7 +47,7 @@ class Block:
 
 
 def pages() -> Iterator[Path]:
-    """Yield every page that a person reads, sorted."""
+    """Yield the paths of all pages, sorted."""
     yield from sorted(ROOT.glob("*.md"))
     for folder in _FOLDERS:
         yield from sorted((ROOT / folder).rglob("*.md"))
@@ -55,7 +55,7 @@ def pages() -> Iterator[Path]:
 
 @cache
 def tracked_files() -> tuple[str, ...]:
-    """Return the files that git has or would take, as paths below the root."""
+    """Return the tracked files and the untracked files that are not ignored, as relative paths."""
     listed = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
         cwd=ROOT,
@@ -68,12 +68,12 @@ def tracked_files() -> tuple[str, ...]:
 
 
 def name_of(page: Path) -> str:
-    """Return the path below the root, as a test's id."""
+    """Return the relative path of a page, which is used as a test id."""
     return page.relative_to(ROOT).as_posix()
 
 
 def blocks(page: Path) -> list[Block]:
-    """Return the blocks of code of a page, in order."""
+    """Return the code blocks of a page in order."""
     found: list[Block] = []
     lines = page.read_text(encoding="utf-8").splitlines()
     number = 0
@@ -92,12 +92,12 @@ def blocks(page: Path) -> list[Block]:
 
 
 def all_blocks(*languages: str) -> list[Block]:
-    """Return the blocks of all pages in those languages."""
+    """Return the blocks of all pages in the given languages."""
     return [one for page in pages() for one in blocks(page) if one.language in languages]
 
 
 def anchors(page: Path) -> set[str]:
-    """Return what `#…` may name on a page, as the usual viewers make it of headings."""
+    """Return the anchors of the headings of a page, as GitHub generates them."""
     found: set[str] = set()
     for line in _outside_of_blocks(page):
         if heading := _HEADING.match(line):
@@ -107,7 +107,7 @@ def anchors(page: Path) -> set[str]:
 
 
 def links(page: Path) -> list[str]:
-    """Return the addresses that a page links to."""
+    """Return the targets of the links on a page."""
     text = "\n".join(re.sub("`[^`]*`", "", line) for line in _outside_of_blocks(page))
     return [target or source for target, source in _LINK.findall(text)]
 

@@ -1,6 +1,6 @@
-"""What stands in blocks of code exists: commands, options, targets, folders; YAML and JSON parse.
+"""Checks of code blocks: commands, options, targets and folders exist, and YAML and JSON parse.
 
-Whether the commands do what the page says is tried by `tests/acceptance/test_docs.py`.
+`tests/acceptance/test_docs.py` runs the commands.
 """
 
 import ast
@@ -23,25 +23,25 @@ from tests.docs.pages import LANGUAGES, ROOT, Block, all_blocks
 SHELL = all_blocks("sh")
 TARGETS = set(re.findall(r"^([a-z0-9-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
 OVERLAY = "deploy/overlays/eu-1"
-"""The operator's own copy of `deploy/overlay-example`, as the pages call it."""
+"""Path of the copy of `deploy/overlay-example` that the pages use."""
 
 each_shell = pytest.mark.parametrize("block", SHELL, ids=str)
 
 
-def test_every_block_says_its_language() -> None:
+def test_every_block_has_a_language() -> None:
     assert [str(b) for b in all_blocks("bash", "console", "shell", "http", "py")] == []
     assert {b.language for b in all_blocks(*LANGUAGES)} <= LANGUAGES
     assert SHELL
 
 
-def test_a_mark_gives_a_reason() -> None:
+def test_a_block_that_is_not_run_has_a_reason() -> None:
     marked = [b for b in all_blocks(*LANGUAGES) if b.mark == "not run"]
 
-    assert [str(b) for b in marked if len(b.said.split()) < 3] == []
+    assert [str(b) for b in marked if len(b.argument.split()) < 3] == []
 
 
 @each_shell
-def test_the_shell_understands_it(block: Block) -> None:
+def test_the_shell_syntax_is_valid(block: Block) -> None:
     done = subprocess.run(
         ["bash", "-n"], input=block.text, capture_output=True, text=True, check=False
     )
@@ -50,11 +50,11 @@ def test_the_shell_understands_it(block: Block) -> None:
 
 
 @each_shell
-def test_targets_and_commands_of_ours_exist(block: Block) -> None:
+def test_make_targets_and_management_commands_exist(block: Block) -> None:
     for command in commands(block.text):
         if command[0] == "make":
-            asked = [word for word in command[1:] if "=" not in word and word[0] != "-"]
-            assert set(asked) <= TARGETS
+            targets = [word for word in command[1:] if "=" not in word and word[0] != "-"]
+            assert set(targets) <= TARGETS
         words = words_after(command, "manage.py")
         if words is not None:
             assert _unknown_to_manage(words) == []
@@ -71,7 +71,7 @@ def _unknown_to_manage(words: list[str]) -> list[str]:
     return [option for option in options if option not in known]
 
 
-def test_an_overlay_made_as_the_page_says_builds(tmp_path: Path) -> None:
+def test_the_overlay_of_the_page_builds(tmp_path: Path) -> None:
     deploy = tmp_path / "deploy"
     shutil.copytree(ROOT / "deploy", deploy)
     shutil.copytree(deploy / "overlay-example", tmp_path / OVERLAY)
@@ -114,7 +114,7 @@ def test_other_blocks_parse(block: Block) -> None:
 
 
 def test_no_two_pages_use_the_same_operation_id() -> None:
-    """A reader goes from one to the next on the same platform, and so does the test of them."""
+    """Readers and the acceptance tests follow several pages on the same platform."""
     pages: dict[str, set[str]] = {}
     for block in all_blocks("sh", "python"):
         if block.mark != "not run":

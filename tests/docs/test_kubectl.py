@@ -1,4 +1,4 @@
-"""What the pages ask of kubectl exists in it: subcommands and options, also where none is run."""
+"""Checks that the subcommands and options of `kubectl` on the pages exist."""
 
 import re
 import subprocess
@@ -11,18 +11,18 @@ from tests.docs.pages import all_blocks
 
 WITH_VALUE = {"-n", "-c", "-o", "-f", "-k", "-l", "--kubeconfig"}
 NAMES = ("kubectl", "kube")
-"""How the pages call it: `kube` is `kubectl` with a kubeconfig."""
+"""Names of the command on the pages. `kube` is `kubectl` with a kubeconfig."""
 PASSED_ON = "$@"
 BLOCKS = [block for block in all_blocks("sh") if "kube" in block.text]
 
 
 @cache
-def _said(*words: str) -> str:
+def _output_of(*words: str) -> str:
     done = subprocess.run(["kubectl", *words], capture_output=True, text=True, check=False)
     return done.stdout + done.stderr
 
 
-def _taken_apart(words: list[str]) -> tuple[list[str], list[str]]:
+def _parsed(words: list[str]) -> tuple[list[str], list[str]]:
     """Return the subcommand with its arguments, and the options."""
     positional: list[str] = []
     options: list[str] = []
@@ -45,25 +45,27 @@ def _is_known(option: str, page: str) -> bool:
 
 
 def _unknown(words: list[str]) -> list[str]:
-    (name, *rest), options = _taken_apart(words)
-    page = _said(name, *(word for word in rest[:2] if re.fullmatch("[a-z-]+", word)), "--help")
+    (name, *rest), options = _parsed(words)
+    page = _output_of(
+        name, *(word for word in rest[:2] if re.fullmatch("[a-z-]+", word)), "--help"
+    )
     if not re.search(rf"\n  kubectl {name}\b", page):
         return [name]
-    known = page + _said("options")
+    known = page + _output_of("options")
     return [one for one in options if not _is_known(one, known)]
 
 
 @pytest.mark.long
-def test_kubectl_knows_what_the_pages_ask_of_it() -> None:
-    """One test for all, since kubectl is slow to say what it knows."""
-    asked = {
+def test_the_subcommands_and_options_of_kubectl_exist() -> None:
+    """One test checks all pages, because `kubectl --help` is slow."""
+    used = {
         (str(block), *words)
         for block in BLOCKS
         for command in commands(block.text)
         if command[0] in NAMES and (words := words_after(command, command[0]))
         if PASSED_ON not in words
     }
-    unknown = {one: _unknown(list(one[1:])) for one in sorted(asked)}
+    unknown = {one: _unknown(list(one[1:])) for one in sorted(used)}
 
     assert unknown
     assert {one: words for one, words in unknown.items() if words} == {}

@@ -1,4 +1,4 @@
-"""Links lead somewhere, and every page of docs/ is on its index."""
+"""Checks that link targets exist, and that the index lists every page of docs/."""
 
 from pathlib import Path
 
@@ -11,17 +11,17 @@ INDEX = ROOT / "docs/README.md"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=map(name_of, PAGES))
-def test_every_link_leads_somewhere(page: Path) -> None:
-    astray = []
+def test_every_link_target_exists(page: Path) -> None:
+    broken = []
     for link in links(page):
         if link.startswith(("http://", "https://", "mailto:")):
             continue
         path, _, anchor = link.partition("#")
         target = (page.parent / path).resolve() if path else page
         if not target.exists() or (anchor and anchor not in anchors(target)):
-            astray.append(link)
+            broken.append(link)
 
-    assert astray == []
+    assert broken == []
 
 
 def test_every_page_of_the_documentation_is_on_its_index() -> None:

@@ -1,4 +1,4 @@
-"""Files and names of the code that a page speaks of exist."""
+"""Checks that the files and names that the pages mention exist."""
 
 import re
 from functools import cache
@@ -12,7 +12,7 @@ PAGES = list(pages())
 _SPAN = re.compile(r"`([^`\n]+)`")
 _PATH = re.compile(r"((?:[\w.-]+/)+[\w.-]*|[\w-]+\.(?:py|md|yaml))(?:: (\w+))?")
 _ELSEWHERE = (".data/", ".venv/", "deploy/overlays/", "nvidia.com/", "../../base", "docs/pictures")
-"""What only a running platform, or an operator, has; and what is no path."""
+"""Prefixes of paths that exist only in a running platform, and of text that is not a path."""
 
 
 @cache
@@ -32,10 +32,10 @@ def _missing(path: str, name: str) -> bool:
 @pytest.mark.parametrize("page", PAGES, ids=map(name_of, PAGES))
 def test_files_and_names_of_the_code_exist(page: Path) -> None:
     spans = (_PATH.fullmatch(span) for span in _SPAN.findall(page.read_text()))
-    spoken = {match.groups("") for match in spans if match}
+    mentioned = {match.groups("") for match in spans if match}
 
     assert [
         path
-        for path, name in sorted(spoken)
+        for path, name in sorted(mentioned)
         if not path.startswith(_ELSEWHERE) and _missing(path, name)
     ] == []

@@ -1,4 +1,4 @@
-"""The pictures of the README are those that `make pictures` makes, and small."""
+"""Checks that the images of the README are current and small."""
 
 import xml.etree.ElementTree as ET
 
@@ -8,7 +8,7 @@ from tests.pictures.parts import ARROWS, BOXES, HEIGHT, WIDTH, drawing
 PICTURES = ROOT / "docs/pictures"
 
 
-def test_the_picture_of_the_parts_is_as_it_is_described() -> None:
+def test_the_image_of_the_processes_is_current() -> None:
     assert (PICTURES / "parts.svg").read_text() == drawing()
     ET.fromstring(drawing())
 

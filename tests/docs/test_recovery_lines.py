@@ -1,4 +1,4 @@
-"""The lines that the page about recovery explains are those that `manage.py recover` prints."""
+"""Checks that `manage.py recover` prints the lines that the recovery page explains."""
 
 import re
 
@@ -9,7 +9,7 @@ SOURCES = [ROOT / app / "recovery.py" for app in ("inventory", "units", "serverl
 
 
 def _explained() -> list[str]:
-    """Return the parts of lines in the first column of the table."""
+    """Return the texts in the first column of the table."""
     _, _, table = PAGE.read_text().partition("| line | meaning |\n|---|---|\n")
     rows, _, _ = table.partition("\n\n")
     cells = [row.split("|")[1] for row in rows.splitlines()]

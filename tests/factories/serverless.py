@@ -3,6 +3,8 @@
 import itertools
 from typing import Any
 
+from nats.aio.msg import Msg
+
 from gpuplatform.clock import now
 from gpuplatform.operations.models import Operation
 from gpuplatform.operations.phases import OperationPhase
@@ -22,7 +24,6 @@ from serverless.queue.messages import (
     decode_invocation,
 )
 from serverless.queue.names import INVOCATIONS, RESULTS, consumer_name, result_subject
-from serverless.queue.values import Delivery
 from serverless.requests import InvocationCreate
 from serverless.services.invocations import invocation_accept
 
@@ -79,27 +80,27 @@ class Worker:
         self.name = name
         ensure_consumer(queue, function)
 
-    def take(self, most: int = 1, *, seconds: float = 2.0) -> list[Delivery]:
-        """Fetch the available messages, or the first one in time."""
+    def take(self, most: int = 1, *, seconds: float = 2.0) -> list[Msg]:
+        """Fetch the available messages, or wait for the first one."""
         consumer = consumer_name(self.function.pk)
         return self._queue.fetch(INVOCATIONS, consumer, most, seconds)
 
-    def take_one(self) -> Delivery:
-        """Fetch one invocation; fail if there is none."""
+    def take_one(self) -> Msg:
+        """Fetch one invocation, or fail if none is available."""
         (received,) = self.take(1)
         return received
 
     @staticmethod
-    def read(received: Delivery) -> InvocationMessage:
+    def read(received: Msg) -> InvocationMessage:
         """Return the invocation of a message."""
-        return decode_invocation(received.raw.headers, received.body)
+        return decode_invocation(received.headers, received.data)
 
-    def started(self, received: Delivery, **changes: Any) -> StartReport:
+    def started(self, received: Msg, **changes: Any) -> StartReport:
         """Return the report of the start."""
         return StartReport(**{**self._head(received), **changes})
 
-    def finished(self, received: Delivery, **changes: Any) -> EndReport:
-        """Return the report of the end, with the payload as the answer."""
+    def finished(self, received: Msg, **changes: Any) -> EndReport:
+        """Return the report of the end, with the payload as the response body."""
         body = self.read(received).payload
         result = {
             "state": "Succeeded",
@@ -111,14 +112,14 @@ class Worker:
         }
         return EndReport(**{**self._head(received), **result, **changes})
 
-    def _head(self, received: Delivery) -> dict[str, Any]:
+    def _head(self, received: Msg) -> dict[str, Any]:
         message = self.read(received)
         return {
             "key": message.key,
             "publication": message.publication,
             "receipt": message.receipt,
-            "attempt": received.deliveries,
-            "sequence": received.sequence,
+            "attempt": received.metadata.num_delivered,
+            "sequence": received.metadata.sequence.stream,
             "worker": self.name,
             "started_at": now(),
         }
@@ -134,11 +135,11 @@ class Worker:
         headers = {MSG_ID: message_id} if message_id else None
         self._queue.call(lambda js: js.publish(subject, body, headers=headers))
 
-    def acknowledge(self, received: Delivery) -> None:
+    def acknowledge(self, received: Msg) -> None:
         """Acknowledge the invocation."""
         self._queue.acknowledge([received])
 
-    def serve_one(self) -> Delivery:
+    def serve_one(self) -> Msg:
         """Fetch one invocation, echo it, and acknowledge it."""
         received = self.take_one()
         self.report(self.started(received), self.finished(received))

@@ -56,8 +56,8 @@ def queue_server(tmp_path: Path, settings: Settings) -> Iterator[QueueServer]:
 @pytest.fixture
 def queue(queue_server: QueueServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[Queue]:
     """The queue of this process, with its streams."""
-    monkeypatch.setattr(gateway, "_QUEUE", ProcessLocal(gateway._open_queue))
-    made = gateway.get_queue()
+    made = Queue(queue_server.url, queue_server.account)
+    monkeypatch.setattr(gateway, "_QUEUE", ProcessLocal(lambda: made))
     made.ensure()
     yield made
     made.close()

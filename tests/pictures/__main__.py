@@ -1,6 +1,6 @@
-"""Makes the pictures of the README: `make pictures`. Needs Chromium for the dashboard.
+"""Creates the images of the README (`make pictures`). The screenshots require Chromium.
 
-The dashboard is that of a platform of its own, after the demo and a little work.
+The screenshots show the admin of a new platform after the demo and a few requests.
 """
 
 import argparse
@@ -25,17 +25,17 @@ SPECS: Final = "/api/v1/operator/gpu-specs"
 
 
 def main() -> int:
-    """Write the pictures; return the exit code."""
+    """Write the images, and return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--parts-only", action="store_true", help="leave the dashboard out")
-    asked = parser.parse_args()
+    parser.add_argument("--parts-only", action="store_true", help="do not create the screenshots")
+    options = parser.parse_args()
     FOLDER.mkdir(exist_ok=True)
     (FOLDER / "parts.svg").write_text(drawing(), encoding="utf-8")
-    if asked.parts_only:
+    if options.parts_only:
         return 0
     chromium = shutil.which("chromium") or shutil.which("google-chrome")
     if chromium is None:
-        sys.stderr.write("The dashboard needs Chromium. Install it, or give --parts-only.\n")
+        sys.stderr.write("The screenshots require Chromium. Install it, or use --parts-only.\n")
         return 1
     folder = Path(tempfile.mkdtemp(prefix="pictures-"))
     platform = RunningPlatform(folder)
@@ -51,22 +51,22 @@ def main() -> int:
 
 
 def _work(platform: RunningPlatform) -> None:
-    """Have something to show: the demo, a second spec, warm targets, units."""
+    """Create objects for the screenshots: the demo, a second spec, a warm target and units."""
     url = f"http://127.0.0.1:{platform.port}"
     assert platform.manage("send_demo", "--url", url).returncode == 0
     platform.request("PATCH", f"{SPECS}/h100-1g", {"operationID": "warm-1", "warmTarget": 4})
     seed = {"operationID": "seed-2", "specName": "h100-2g", "gpu": 2, "replicas": 3}
     platform.request("POST", STOCK, {**seed, "memory": "64Gi"})
     for number, spec in enumerate(("h100-1g", "h100-2g", "h100-1g")):
-        _give(platform, f"trainer-{number + 1}", spec)
+        _create_unit(platform, f"trainer-{number + 1}", spec)
     ready = f"{STOCK}?specName=h100-1g&state=ready"
     platform.wait(lambda: len(platform.request("GET", ready).data) == 4, "the warm target")
     failed = "/api/v1/operator/stockpools?phase=Failed"
     platform.wait(lambda: len(platform.request("GET", failed).data) == 2, "the pools of the demo")
 
 
-def _give(platform: RunningPlatform, name: str, spec: str) -> None:
-    """Make a unit as soon as there is stock for it, and wait until it is ready."""
+def _create_unit(platform: RunningPlatform, name: str, spec: str) -> None:
+    """Create a unit when stock is ready, and wait until the unit is ready."""
     body = {"operationID": name, "name": name, "specName": spec, "image": "docker.io/a/b:1"}
     platform.wait(
         lambda: platform.request("POST", UNITS, body).status in {200, 202}, f"stock for {name}"
@@ -77,7 +77,7 @@ def _give(platform: RunningPlatform, name: str, spec: str) -> None:
 
 
 def _photograph(url: str, password: str, chromium: str) -> int:
-    """Write the dashboard in light and in dark; return 1 when a picture is too large."""
+    """Write screenshots in the light and the dark theme. Return 1 if an image is too large."""
     too_large = False
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])

@@ -1,6 +1,6 @@
-"""Draws the parts of the platform: docs/pictures/parts.svg, from the description below.
+"""Draws the processes of the platform in docs/pictures/parts.svg.
 
-The picture follows the reader's choice of light or dark by itself, also inside of an `<img>`.
+The image follows the color scheme of the reader, even in an `<img>`.
 """
 
 from collections.abc import Iterator, Mapping
@@ -17,7 +17,7 @@ GAP: Final = 14
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """A part: what it is called, what it does, and where it stands."""
+    """A box with the name, purpose and position of a part."""
 
     title: str
     text: str
@@ -28,7 +28,7 @@ class Box:
     kind: Literal["person", "process", "store", "cluster"] = "process"
 
     def at(self, side: Side, share: float = 0.5) -> tuple[float, float]:
-        """Return a point of its edge, so far along it."""
+        """Return the point at the fraction `share` of an edge."""
         match side:
             case "left":
                 return self.x, self.y + self.height * share
@@ -42,13 +42,13 @@ class Box:
 
 @dataclass(frozen=True, slots=True)
 class Arrow:
-    """Who calls whom."""
+    """An arrow from the caller to the called part."""
 
     start: tuple[str, Side, float]
     end: tuple[str, Side, float]
     label: str = ""
     lift: int = -6
-    """How far the label stands below the middle of the arrow."""
+    """Vertical offset of the label from the middle of the arrow."""
 
 
 def _row(number: float) -> int:
@@ -58,18 +58,18 @@ def _row(number: float) -> int:
 BOXES: Final[Mapping[str, Box]] = {
     "programs": Box("Programs", "HTTP API, tokens", 20, _row(0.5), 150, kind="person"),
     "operators": Box("Operators", "admin", 20, _row(1.5), 150, kind="person"),
-    "kubectl": Box("kubectl", "a full citizen", 940, 16, 160, kind="person"),
+    "kubectl": Box("kubectl", "custom resources", 940, 16, 160, kind="person"),
     "web": Box("web", "API, admin, Swagger", 236, _row(1), 150),
-    "postgres": Box("PostgreSQL", "what was asked", 452, _row(1.5), 160, 106, "store"),
-    "valkey": Box("Valkey", "hints, may be lost", 452, _row(0), 160, kind="store"),
+    "postgres": Box("PostgreSQL", "operations, mirror", 452, _row(1.5), 160, 106, "store"),
+    "valkey": Box("Valkey", "messages (hints)", 452, _row(0), 160, kind="store"),
     "nats": Box("NATS", "invocations, results", 452, _row(4.5), 160, kind="store"),
-    "operations": Box("operations", "does what was asked", 686, _row(0)),
+    "operations": Box("operations", "executes operations", 686, _row(0)),
     "reconcile": Box("reconcile", "plan, apply, status", 686, _row(1)),
     "periodic": Box("beat, periodic", "sweeps, comparisons", 686, _row(2)),
-    "controller": Box("controller", "watches, fills the mirror", 686, _row(3)),
+    "controller": Box("controller", "watches, updates mirror", 686, _row(3)),
     "activator": Box("activator", "starts and stops workers", 686, _row(4)),
-    "results": Box("results", "queue in, results out", 686, _row(5)),
-    "cluster": Box("Kubernetes API", "what is wanted, what is", 940, _row(0), 160, 226, "cluster"),
+    "results": Box("results", "relays, stores results", 686, _row(5)),
+    "cluster": Box("Kubernetes API", "desired, observed state", 940, _row(0), 160, 226, "cluster"),
     "nodes": Box("GPU nodes", "stock, units, workers", 940, _row(4.5), 160, 76, "cluster"),
 }
 ARROWS: Final = (
@@ -87,7 +87,7 @@ ARROWS: Final = (
     Arrow(("cluster", "bottom", 0.5), ("nodes", "top", 0.5)),
     Arrow(("activator", "left", 0.4), ("nats", "right", 0.3), "", 0),
     Arrow(("results", "left", 0.5), ("nats", "right", 0.7)),
-    Arrow(("nodes", "bottom", 0.3), ("nats", "bottom", 0.5), "a worker's sidecar", 34),
+    Arrow(("nodes", "bottom", 0.3), ("nats", "bottom", 0.5), "sidecar of a worker", 34),
     Arrow(("kubectl", "bottom", 0.5), ("cluster", "top", 0.5)),
 )
 _STYLE: Final = """
@@ -115,16 +115,16 @@ _STYLE: Final = """
     marker path { fill: #8896a3; }
   }
 """
-_HEADS: Final = ((95, "who asks"), (311, "one door"), (532, "what is kept"), (776, "who does it"))
+_HEADS: Final = ((95, "clients"), (311, "web server"), (532, "stores"), (776, "processes"))
 _ALT: Final = (
-    "The parts: programs and operators call web, which writes rows to PostgreSQL and sends hints"
-    " through Valkey; workers act on the Kubernetes API; the controller watches it; NATS carries"
-    " invocations to function workers on GPU nodes."
+    "Programs and operators call the web process, which writes rows to PostgreSQL and sends hints"
+    " through Valkey. Workers call the Kubernetes API, and the controller watches the cluster."
+    " NATS transports invocations to function workers on GPU nodes."
 )
 
 
 def drawing() -> str:
-    """Return the picture."""
+    """Return the image as SVG."""
     return "\n".join(_lines()) + "\n"
 
 
@@ -137,8 +137,8 @@ def _lines() -> Iterator[str]:
     yield '<defs><marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7"'
     yield '  markerHeight="7" orient="auto"><path d="M0 0 L8 4 L0 8 z"/></marker></defs>'
     yield f'<rect class="ground" width="{WIDTH}" height="{HEIGHT}"/>'
-    for x, words in _HEADS:
-        yield f'<text class="head" x="{x}" y="92" text-anchor="middle">{words}</text>'
+    for x, text in _HEADS:
+        yield f'<text class="head" x="{x}" y="92" text-anchor="middle">{text}</text>'
     for arrow in ARROWS:
         yield from _arrow(arrow)
     for box in BOXES.values():
@@ -152,8 +152,8 @@ def _box(box: Box) -> Iterator[str]:
         f'<rect class="{box.kind}" x="{box.x}" y="{box.y}" width="{box.width}"'
         f' height="{box.height}"/>'
     )
-    for kind, words, y in (("title", box.title, middle - 4), ("text", box.text, middle + 14)):
-        yield f'<text class="{kind}" x="{x:g}" y="{y:g}" text-anchor="middle">{words}</text>'
+    for kind, text, y in (("title", box.title, middle - 4), ("text", box.text, middle + 14)):
+        yield f'<text class="{kind}" x="{x:g}" y="{y:g}" text-anchor="middle">{text}</text>'
 
 
 def _arrow(arrow: Arrow) -> Iterator[str]:
@@ -172,7 +172,7 @@ def _arrow(arrow: Arrow) -> Iterator[str]:
 
 
 def _pulled(x: float, y: float, side: Side, bend: float) -> str:
-    """Return the point that a curve heads for as it leaves an edge."""
+    """Return the control point of a curve at an edge."""
     match side:
         case "left":
             return f"{x - bend:g} {y:g}"

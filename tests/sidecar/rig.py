@@ -60,7 +60,7 @@ class Rig:
 
     def consume(self, *, max_deliver: int, ack_wait: float = ACK_WAIT) -> None:
         """Create the consumer of the function."""
-        config = function_consumer(TENANT, FUNCTION, max_deliver=max_deliver, max_in_work=100)
+        config = function_consumer(TENANT, FUNCTION, max_deliver=max_deliver, max_in_progress=100)
         config = replace(config, ack_wait=ack_wait)
         self.queue.call(lambda js: js.add_consumer(INVOCATIONS, config))
 
@@ -118,7 +118,7 @@ class Rig:
             received = self.queue.fetch(RESULTS, RESULT_CONSUMER, 100, 0.1)
         except QueueUnavailable:
             return  # A test has killed the server, and restarts it.
-        self.reports += [decode_report(one.body) for one in received]
+        self.reports += [decode_report(one.data) for one in received]
         self.queue.acknowledge(received)
 
     # The processes.
@@ -128,7 +128,7 @@ class Rig:
         return self._start("tests.fakes.function")
 
     def raw_function(self) -> subprocess.Popen[bytes]:
-        """Start a function that answers with the bytes of its payload."""
+        """Start a function that responds with the bytes of its payload."""
         return self._start("tests.fakes.raw_function")
 
     def sidecar(self, **environment: str) -> "Sidecar":
@@ -202,7 +202,7 @@ class Sidecar:
         self._port = port
 
     def get(self, path: str, token: str = "") -> int:
-        """Return the status of its health server's answer; 0 without an answer."""
+        """Return the status of the health server's response, or 0 without a response."""
         request = urllib.request.Request(f"http://127.0.0.1:{self._port}{path}")
         request.add_header(DRAIN_TOKEN_HEADER, token)
         try:

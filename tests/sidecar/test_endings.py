@@ -1,4 +1,4 @@
-"""Outcomes of invocations: what the function does, and what the sidecar reports."""
+"""Outcomes of invocations, as the sidecar reports them for each behavior of a function."""
 
 import json
 
@@ -16,7 +16,7 @@ def is_empty(rig: Rig) -> bool:
     return rig.messages() == [] and rig.backlog().total == 0
 
 
-def test_answer_is_reported_once_and_message_acknowledged(rig: Rig) -> None:
+def test_response_is_reported_once_and_message_acknowledged(rig: Rig) -> None:
     rig.worker()
 
     key = rig.invoke(text="hello")
@@ -106,7 +106,7 @@ def test_crashed_function_is_retried_after_restart(rig: Rig) -> None:
     assert (found.status_code, found.attempt) == (None, 2)
 
 
-def test_answer_of_100_megabytes_is_truncated(rig: Rig) -> None:
+def test_response_of_100_megabytes_is_truncated(rig: Rig) -> None:
     sidecar, _ = rig.worker()
     before = memory(sidecar.process.pid)
 
@@ -125,13 +125,13 @@ def memory(pid: int) -> int:
     return int(line.split()[1])
 
 
-def test_malformed_message_is_refused_with_reason(rig: Rig) -> None:
+def test_malformed_message_is_rejected_with_reason(rig: Rig) -> None:
     rig.worker()
 
     rig.queue.call(lambda js: js.publish(f"gpu.invoke.{TENANT}.{FUNCTION}", b"?"))
 
     [delivery] = rig.queue.fetch(ADVISORIES, ADVISORY_CONSUMER, 1, 10)
-    advisory = decode_advisory(delivery.body)
+    advisory = decode_advisory(delivery.data)
     assert advisory.was_terminated
     assert "X-Headers" in advisory.reason
     assert wait_until(lambda: is_empty(rig), 5)

@@ -32,7 +32,7 @@ ANSWERS = {
 ADDRESS = b"HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:1/\r\n\r\n"
 
 
-def test_every_answer_ends_its_invocation(rig: Rig) -> None:
+def test_every_response_ends_its_invocation(rig: Rig) -> None:
     rig.raw_function()
     rig.sidecar(CONCURRENCY="8", MAX_DELIVER="1").until_ready()
     numbers = dict(enumerate(ANSWERS, start=1))

@@ -62,7 +62,7 @@ def test_long_call_is_kept_beyond_ack_wait(rig: Rig) -> None:
     rig.started(key)
 
     # Only the passing of time can show that nothing happens.
-    assert not wait_until(lambda: rig.backlog().in_work != 1, 2 * ACK_WAIT)
+    assert not wait_until(lambda: rig.backlog().in_progress != 1, 2 * ACK_WAIT)
     rig.release(held)
 
     assert rig.finished(key).attempt == 1
@@ -130,7 +130,7 @@ def test_concurrency_limits_invocations_in_progress(rig: Rig) -> None:
 
     for key in keys[:3]:
         rig.started(key)
-    assert rig.backlog().in_work == 3
+    assert rig.backlog().in_progress == 3
 
     for fifo in held:
         rig.release(fifo)
@@ -161,7 +161,7 @@ def test_result_waits_for_full_stream(rig: Rig) -> None:
     rig.release(held)
     # Only the passing of time can show that nothing is acknowledged or started.
     assert not wait_until(lambda: rig.backlog().pending == 0, 1)
-    assert rig.backlog().in_work == 1
+    assert rig.backlog().in_progress == 1
     rig.queue.ensure()
 
     assert rig.finished(key).attempt == 1
@@ -170,7 +170,7 @@ def test_result_waits_for_full_stream(rig: Rig) -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize("lost", ["the consumer", "the message", "both streams"])
-def test_unanswered_acknowledgement_does_not_block(rig: Rig, lost: str) -> None:
+def test_unconfirmed_acknowledgement_does_not_block(rig: Rig, lost: str) -> None:
     rig.worker()
     key = rig.invoke(hold=str(held := rig.fifo()), timeout=60)
     rig.started(key)

@@ -46,7 +46,7 @@ from units.admin.detail import (
     unit_steps,
     unit_url,
 )
-from units.core.names import deployment_name
+from units.core.names import object_name
 from units.models import ActiveUnit, GpuUnit, ShortNode, StockUnit
 from units.phases import UNIT_REASONS, UnitPhase, UnitReason, UnitRole
 from units.selectors import StockState, history_of, stock_in, usage_by_tenant
@@ -140,7 +140,7 @@ class UnitAdmin(ResourceAdmin):
 
     @override
     def deployment_of(self, row: GpuUnit) -> str:
-        return deployment_name(row.name)
+        return object_name(row.name)
 
 
 def _claim(row: GpuUnit) -> SafeString:

@@ -1,1 +1,1 @@
-"""HTTP routes of the units."""
+"""HTTP routes of GPU units for users, and of stock and the inventory for operators."""

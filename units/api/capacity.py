@@ -1,105 +1,119 @@
-"""Replies about capacity."""
+"""Response models of the inventory route."""
 
-from typing import Self
+from typing import Annotated, Self
 
 from pydantic import Field
 
-from gpuplatform.api.schema import Reply
-from gpuplatform.samples.capacity import Capacity, ProductCapacity, SpecCapacity
+from gpuplatform.api.schema import NullIfEmpty, Reply
+from gpuplatform.samples.capacity import Capacity, ProductCapacity
 
 
 class ProductCapacityReply(Reply):
-    """The GPUs of one product and what holds them. Counts are GPUs; each is counted once."""
+    """The number of GPUs of a GPU product, by use. Each GPU is counted once."""
 
     product: str | None = Field(
-        description="Value of the node label `nvidia.com/gpu.product`; null: nodes and specs"
-        " without one.",
+        description="Value of the node label `nvidia.com/gpu.product`; null for nodes and GPU"
+        " specs without a GPU product.",
         examples=["NVIDIA-H100-80GB-HBM3"],
     )
-    nodes: int = Field(description="Number of nodes with GPUs of the product.", examples=[3])
-    allocatable: int = Field(description="GPUs that the nodes offer.", examples=[24])
-    free: int = Field(description="GPUs that no pool and no unit holds.", examples=[20])
-    held_by_pools: int = Field(description="GPUs held by pods of stock pools.", examples=[0])
-    ready: int = Field(description="GPUs held by ready stock.", examples=[2])
-    claimed: int = Field(description="GPUs held by claimed stock.", examples=[0])
-    starting: int = Field(description="GPUs requested by stock that is starting.", examples=[1])
-    failed: int = Field(description="GPUs requested by stock that has failed.", examples=[0])
-    deleting: int = Field(description="GPUs held by stock that is being deleted.", examples=[0])
-    active: int = Field(description="GPUs held by units that are not stopped.", examples=[1])
+    nodes: int = Field(description="Number of nodes with GPUs of this product.", examples=[3])
+    allocatable: int = Field(description="Number of allocatable GPUs.", examples=[24])
+    free: int = Field(description="Number of allocatable GPUs that are not held.", examples=[20])
+    held_by_pools: int = Field(description="Number of GPUs held by stock pools.", examples=[0])
+    ready: int = Field(description="Number of GPUs held by ready stock units.", examples=[2])
+    claimed: int = Field(description="Number of GPUs held by claimed stock units.", examples=[0])
+    starting: int = Field(
+        description="Number of GPUs requested by starting stock units.", examples=[1]
+    )
+    failed: int = Field(
+        description="Number of GPUs requested by failed stock units.", examples=[0]
+    )
+    deleting: int = Field(
+        description="Number of GPUs held by stock units that are being deleted.", examples=[0]
+    )
+    active: int = Field(
+        description="Number of GPUs held by active units that are not stopped.", examples=[1]
+    )
 
     @classmethod
     def of(cls, product: ProductCapacity) -> Self:
-        """Return the reply for a product."""
+        """Return the response for a GPU product."""
         return cls.model_validate(
             {**product.model_dump(), **product.gpus, "product": product.name or None}
         )
 
 
 class SpecCapacityReply(Reply):
-    """The units of one GPU spec. `total` is always `seeded` - `consumed` - `deleted`."""
+    """The number of units of a GPU spec, by state.
 
-    spec_name: str = Field(description="Name of the GPU spec.", examples=["h100-1g"])
-    product: str | None = Field(description="GPU product of the spec; null: any.")
-    gpu: int = Field(description="GPUs of a unit.", examples=[1])
-    enabled: bool = Field(
-        description="Whether stock of the spec is seeded and claimed.", examples=[True]
+    `total` always equals `seeded` - `consumed` - `deleted`.
+    """
+
+    spec_name: str = Field(
+        validation_alias="name", description="Name of the GPU spec.", examples=["h100-1g"]
+    )
+    product: Annotated[str | None, NullIfEmpty] = Field(
+        description="GPU product of the GPU spec; null for any GPU product."
+    )
+    gpu: int = Field(description="Number of GPUs of one unit.", examples=[1])
+    is_enabled: bool = Field(
+        alias="enabled",
+        description="Whether stock of the GPU spec can be seeded and claimed.",
+        examples=[True],
     )
     warm_target: int = Field(
         description="Number of ready stock units that the platform maintains.", examples=[2]
     )
-    top_up_paused: bool = Field(
-        description="Whether the platform ignores the warm target for now.", examples=[False]
+    is_top_up_paused: bool = Field(
+        alias="topUpPaused",
+        description="Whether the automatic top-up to the warm target is paused.",
+        examples=[False],
     )
     free: int | None = Field(
-        description="Number of further units that fit the free GPUs of the product; null if it is"
-        " unknown or the spec has no GPUs.",
+        description="Number of additional units for which the GPU product has free GPUs; null if"
+        " the number is unknown or a unit has no GPUs.",
         examples=[20],
     )
-    held_by_pools: int = Field(description="Pods of stock pools.", examples=[0])
-    ready: int = Field(description="Ready stock units.", examples=[2])
-    claimed: int = Field(
-        description="Stock units that an open operation has claimed.", examples=[0]
+    held_by_pools: int = Field(
+        validation_alias="pods_of_pools",
+        description="Number of pods of stock pools with this GPU spec.",
+        examples=[0],
     )
-    starting: int = Field(description="Stock units that are starting.", examples=[1])
-    failed: int = Field(description="Stock units that have failed.", examples=[0])
-    deleting: int = Field(description="Stock units that are being deleted.", examples=[0])
-    active: int = Field(description="Active units, including stopped ones.", examples=[1])
-    seeded: int = Field(description="Stock units accepted in the last 30 days.", examples=[4])
-    consumed: int = Field(description="Seeded stock units that were consumed.", examples=[1])
+    ready: int = Field(description="Number of ready stock units.", examples=[2])
+    claimed: int = Field(description="Number of claimed stock units.", examples=[0])
+    starting: int = Field(description="Number of starting stock units.", examples=[1])
+    failed: int = Field(description="Number of failed stock units.", examples=[0])
+    deleting: int = Field(
+        description="Number of stock units that are being deleted.", examples=[0]
+    )
+    active: int = Field(
+        description="Number of active units, including stopped units.", examples=[1]
+    )
+    seeded: int = Field(
+        description="Number of requested stock units. Deleted ones are counted for 30 days.",
+        examples=[4],
+    )
+    consumed: int = Field(description="Number of seeded units that were consumed.", examples=[1])
     deleted: int = Field(
-        description="Seeded stock units that were deleted without being consumed.", examples=[0]
+        description="Number of seeded units that were deleted without being consumed.",
+        examples=[0],
     )
-    total: int = Field(description="Existing stock units in any state.", examples=[3])
-
-    @classmethod
-    def of(cls, spec: SpecCapacity) -> Self:
-        """Return the reply for a spec."""
-        return cls.model_validate(
-            {
-                **spec.model_dump(),
-                "spec_name": spec.name,
-                "product": spec.product or None,
-                "enabled": spec.is_enabled,
-                "top_up_paused": spec.is_top_up_paused,
-                "held_by_pools": spec.pods_of_pools,
-                "total": spec.total,
-            }
-        )
+    total: int = Field(description="Number of existing stock units in any state.", examples=[3])
 
 
 class CapacityReply(Reply):
-    """The capacity at one moment."""
+    """The capacity at the time of the request."""
 
     products: list[ProductCapacityReply] | None = Field(
-        description="Capacity by GPU product; null while the cluster's nodes are unknown."
+        description="Capacity by GPU product; null if the nodes of the cluster cannot be read."
     )
     specs: list[SpecCapacityReply] = Field(description="Capacity by GPU spec.")
 
     @classmethod
     def of(cls, capacity: Capacity) -> Self:
-        """Return the reply for a capacity."""
+        """Return the response for a capacity."""
         products = capacity.products
         return cls(
             products=None if products is None else [*map(ProductCapacityReply.of, products)],
-            specs=[*map(SpecCapacityReply.of, capacity.specs)],
+            specs=[*map(SpecCapacityReply.model_validate, capacity.specs)],
         )

@@ -1,4 +1,4 @@
-"""Routes of stock and the inventory."""
+"""Views of the stock and inventory routes."""
 
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -27,7 +27,7 @@ _NAME = f"{_BATCH}-001"
 
 
 class StockUnits(ApiView):
-    """All stock units."""
+    """Lists, seeds and removes stock units."""
 
     @Endpoint(
         id="listStockUnits",
@@ -57,12 +57,12 @@ class StockUnits(ApiView):
         errors=[PhaseConflict, NameConflict],
     )
     def post(self, request: Request, *, body: StockSeed) -> Response:
-        """Accept the seeding; its progress counts the stock units that are created."""
+        """Accept the seeding. Its progress is the number of created stock units."""
         return accepted_reply(request, stock_seed(tenant=caller_of(request).tenant, body=body))
 
     @Endpoint(
         id="removeStockUnits",
-        summary="Remove an exact number of ready, unclaimed stock units, or none",
+        summary="Remove an exact number of ready, unclaimed stock units",
         tag=_TAG,
         query=DeleteStockQuery,
         replies=accepted(
@@ -86,7 +86,7 @@ class StockUnits(ApiView):
 
 
 class StockUnitDetail(ApiView):
-    """One stock unit."""
+    """Returns and removes a stock unit."""
 
     @Endpoint(
         id="getStockUnit",
@@ -96,12 +96,12 @@ class StockUnitDetail(ApiView):
         errors=[NotFound],
     )
     def get(self, request: Request, *, name: str) -> Response:
-        """Return the stock unit in its current state; one that was consumed is not found."""
+        """Return a stock unit that no unit has consumed."""
         return Response(StockUnitReply.of(stock_get(name)))
 
     @Endpoint(
         id="removeStockUnit",
-        summary="Remove a stock unit in any state that is not claimed",
+        summary="Remove an unclaimed stock unit in any state",
         tag=_TAG,
         query=DeletionQuery,
         replies=accepted(
@@ -124,7 +124,7 @@ class StockUnitDetail(ApiView):
 
 
 class Inventory(ApiView):
-    """The capacity and what holds it."""
+    """Returns the capacity and its use."""
 
     @Endpoint(
         id="getInventory",
@@ -133,5 +133,5 @@ class Inventory(ApiView):
         replies={200: CapacityReply},
     )
     def get(self, request: Request) -> Response:
-        """Return the counts of one moment."""
+        """Return the current capacity."""
         return Response(CapacityReply.of(capacity()))

@@ -1,4 +1,4 @@
-"""Addresses of GPU units, stock and the inventory."""
+"""URLs of the routes of GPU units, stock and the inventory."""
 
 from django.urls import path
 

@@ -1,4 +1,4 @@
-"""Routes of GPU units."""
+"""Views of the GPU unit routes."""
 
 from django.http import HttpResponse
 from rest_framework.request import Request
@@ -50,7 +50,7 @@ _NAMESPACE = "runtime-instance"
 
 
 class GpuUnits(ApiView):
-    """All units of the tenant."""
+    """Lists and creates GPU units of the caller's tenant."""
 
     @Endpoint(
         id="listGpuUnits",
@@ -70,23 +70,26 @@ class GpuUnits(ApiView):
 
     @Endpoint(
         id="createGpuUnit",
-        summary="Create a GPU unit on ready stock",
+        summary="Create a GPU unit from a ready stock unit",
         tag=_TAG,
         body=GpuUnitCreate,
         replies=accepted(UnitOperation.CREATE, *_UNIT, namespace=_NAMESPACE),
         errors=[InsufficientCapacity, NameConflict],
     )
     def post(self, request: Request, *, body: GpuUnitCreate) -> Response:
-        """Accept the creation and claim stock; the unit is `Pending` until its resource exists."""
+        """Accept the creation and claim a stock unit.
+
+        The unit is `Pending` until its resource exists.
+        """
         return accepted_reply(request, unit_create(tenant=caller_of(request).tenant, body=body))
 
 
 class GpuUnitDetail(ApiView):
-    """One GPU unit."""
+    """Returns, changes and deletes a GPU unit."""
 
     @Endpoint(
         id="getGpuUnit",
-        summary="Read a GPU unit, or wait until it is ready",
+        summary="Read a GPU unit, and optionally wait until it is ready",
         tag=_TAG,
         query=ReadUnitQuery,
         replies={200: GpuUnitReply},
@@ -94,14 +97,14 @@ class GpuUnitDetail(ApiView):
         headers=[ETAG_HEADER],
     )
     def get(self, request: Request, *, name: str, query: ReadUnitQuery) -> Response:
-        """Return the unit when it is ready or the timeout has expired."""
+        """Return the unit with its ETag, after the wait that the query requests."""
         unit = unit_when_ready(_namespace(request, query, name), name, query.seconds)
         etag = version_of(unit.uid, unit.generation)
         return Response(GpuUnitReply.of(unit), headers=etag_header(etag))
 
     @Endpoint(
         id="putGpuUnit",
-        summary="Change image, template or access of a GPU unit",
+        summary="Change the image, the template or the access block of a GPU unit",
         tag=_TAG,
         body=GpuUnitUpdate,
         query=UnitQuery,
@@ -112,7 +115,7 @@ class GpuUnitDetail(ApiView):
     def put(
         self, request: Request, *, name: str, body: GpuUnitUpdate, query: UnitQuery
     ) -> Response:
-        """Accept the change: a given field replaces, an omitted one stays."""
+        """Accept the change. Omitted fields are unchanged."""
         etag = expected_etag(request)
         _namespace(request, query, name)
         result = unit_update(tenant=caller_of(request).tenant, name=name, body=body, etag=etag)
@@ -127,7 +130,7 @@ class GpuUnitDetail(ApiView):
         errors=[NotFound],
     )
     def delete(self, request: Request, *, name: str, query: DeleteUnitQuery) -> Response:
-        """Accept the deletion; the unit is `Terminating` until its pods are gone."""
+        """Accept the deletion. The unit is `Terminating` until its pods are deleted."""
         _namespace(request, query, name)
         result = unit_request_deletion(
             tenant=caller_of(request).tenant, name=name, operation_id=query.operation_id
@@ -136,11 +139,11 @@ class GpuUnitDetail(ApiView):
 
 
 class GpuUnitStop(ApiView):
-    """Stop of a unit."""
+    """Stops a GPU unit."""
 
     @Endpoint(
         id="stopGpuUnit",
-        summary="Stop a GPU unit: it releases its GPUs and keeps its spec",
+        summary="Stop a GPU unit, which releases its GPUs and keeps its spec",
         tag=_TAG,
         body=UnitAction,
         query=UnitQuery,
@@ -157,11 +160,11 @@ class GpuUnitStop(ApiView):
 
 
 class GpuUnitStart(ApiView):
-    """Start of a stopped unit."""
+    """Starts a stopped GPU unit."""
 
     @Endpoint(
         id="startGpuUnit",
-        summary="Start a stopped GPU unit on ready stock",
+        summary="Start a stopped GPU unit with a ready stock unit",
         tag=_TAG,
         body=UnitAction,
         query=UnitQuery,
@@ -169,7 +172,7 @@ class GpuUnitStart(ApiView):
         errors=[NotFound, PhaseConflict],
     )
     def post(self, request: Request, *, name: str, body: UnitAction, query: UnitQuery) -> Response:
-        """Accept the start; without ready stock the operation waits for some."""
+        """Accept the start. If no stock unit is ready, the operation waits for one."""
         _namespace(request, query, name)
         result = unit_start(
             tenant=caller_of(request).tenant, name=name, operation_id=body.operation_id
@@ -178,19 +181,19 @@ class GpuUnitStart(ApiView):
 
 
 class GpuUnitLogs(ApiView):
-    """The log of a unit."""
+    """Returns the log of a GPU unit."""
 
     @Endpoint(
         id="getGpuUnitLogs",
-        summary="Read the end of a GPU unit's log",
+        summary="Read the last lines of the log of a GPU unit",
         tag=_TAG,
         query=LogQuery,
         replies={},
-        text="Lines of the log.",
+        text="The last lines of the log.",
         errors=[NotFound, PhaseConflict, OperatorUnavailable],
     )
     def get(self, request: Request, *, name: str, query: LogQuery) -> HttpResponse:
-        """Return the log as text."""
+        """Return the log as plain text."""
         text = unit_log(
             _unit(request, query, name),
             tail=query.tail,
@@ -201,7 +204,7 @@ class GpuUnitLogs(ApiView):
 
 
 class GpuUnitEvents(ApiView):
-    """The Kubernetes Events about a unit."""
+    """Lists the Kubernetes Events about a GPU unit."""
 
     @Endpoint(
         id="listGpuUnitEvents",
@@ -212,14 +215,14 @@ class GpuUnitEvents(ApiView):
         errors=[NotFound, OperatorUnavailable],
     )
     def get(self, request: Request, *, name: str, query: UnitPageQuery) -> Response:
-        """Return the newest Events; the cluster keeps them for about an hour."""
-        _refuse_cursor(query)
+        """Return the newest Events. Kubernetes keeps Events for about an hour."""
+        _reject_cursor(query)
         events = unit_events(_unit(request, query, name))[: query.limit]
         return Response(Page([EventReply.of(event) for event in events], None))
 
 
 class GpuUnitHistory(ApiView):
-    """The history of a unit."""
+    """Lists the history of a GPU unit."""
 
     @Endpoint(
         id="listGpuUnitHistory",
@@ -230,16 +233,16 @@ class GpuUnitHistory(ApiView):
         errors=[NotFound],
     )
     def get(self, request: Request, *, name: str, query: UnitPageQuery) -> Response:
-        """Return one page of changes."""
+        """Return one page of the history."""
         page = paginate(history_of(_unit(request, query, name)), query)
         return Response(mapped(page, [HistoryReply.of(row) for row in page.rows]))
 
 
 def _namespace(request: Request, query: UnitQuery, name: str) -> str:
-    """Return the namespace of the caller's units.
+    """Return the namespace of the caller's tenant.
 
     Raises:
-        NotFound: the query names another namespace, in which the caller has no units.
+        NotFound: If the query names another namespace, in which the tenant has no units.
     """
     namespace = caller_of(request).tenant.namespace
     if query.namespace not in {None, namespace}:
@@ -252,7 +255,7 @@ def _unit(request: Request, query: UnitQuery, name: str) -> GpuUnit:
     return unit_get(_namespace(request, query, name), name)
 
 
-def _refuse_cursor(query: PageQuery) -> None:
-    """Refuse any cursor: this list has one page, so it never replies with one."""
+def _reject_cursor(query: PageQuery) -> None:
+    """Reject every cursor, because a list of Events has only one page."""
     if query.cursor is not None:
         decode_cursor("")

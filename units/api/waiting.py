@@ -1,4 +1,4 @@
-"""Wait until a unit is ready."""
+"""Waits until a unit is ready, for a request with `wait=ready`."""
 
 from typing import Final
 
@@ -11,10 +11,10 @@ SEATS: Final = Seats(2)
 
 
 def unit_when_ready(namespace: str, name: str, seconds: float) -> GpuUnit:
-    """Return the unit as soon as it is ready, or in its state after `seconds`.
+    """Return a unit when it is ready or is being deleted, but after `seconds` at the latest.
 
     Raises:
-        NotFound: it does not exist, or was deleted during the wait.
+        NotFound: If the unit does not exist, or if it is deleted during the wait.
     """
     unit = unit_get(namespace, name)
 
@@ -29,7 +29,7 @@ def unit_when_ready(namespace: str, name: str, seconds: float) -> GpuUnit:
 
 
 def _is_decided(unit: GpuUnit) -> bool:
-    """Return whether the wait ends: the unit is ready, or is being deleted."""
+    """Return whether the unit is ready or is being deleted, so that the wait ends."""
     if unit.phase == UnitPhase.TERMINATING:
         return True
     return unit.phase == UnitPhase.READY and unit.generation == unit.observed_generation

@@ -1,1 +1,1 @@
-"""Decisions about GPU units. Pure."""
+"""The declared spec, the names, the manifests and the planner of GPU units. Pure."""

@@ -1,10 +1,10 @@
-"""What to write to the Deployment of a unit. Pure.
+"""Decides what to write to the Deployment of a unit. Pure.
 
-It is created by POST once and then changed with the resource version that was read: a late write
-of an older decision must not succeed (rule `rvdep` of the hand-over). It has the generation of the
-unit that it was written for: a stop changes it even when it is at zero already, so that a decision
-from before the stop is refused (rule `stamp`), and a decision made on an older read of the unit
-than the Deployment was written for is not carried out.
+The Deployment is created with POST, and every patch contains the resource version that was read,
+so that a late write of an earlier decision fails (rule `rvdep` of the hand-over). An annotation of
+the Deployment records the generation of the unit for which it was written. A stop changes the
+annotation even if the Deployment already has 0 replicas, so that decisions from before the stop
+fail (rule `stamp`). A decision that is based on an older generation is discarded.
 """
 
 from typing import Final
@@ -37,16 +37,16 @@ def is_at_zero(observed: ObservedUnit) -> bool:
 
 
 def is_decided(live: Manifest, uid: str) -> bool:
-    """Return whether `live` is the unit's own Deployment and runs at a priority of the platform.
+    """Return whether `live` is the unit's Deployment and its pods have a priority of the platform.
 
-    The unit's source does not change it then.
+    The source of the unit then no longer affects the Deployment.
     """
     runs = number(live, "spec", "replicas") > 0 and bool(_decided_priority(live))
     return runs and is_controlled_by(live, uid)
 
 
 def deployment_actions(unit: UnitView, observed: ObservedUnit, *, replicas: int) -> list[Action]:
-    """Return what brings the Deployment to the spec; nothing where it is unknown."""
+    """Return the actions that apply the spec to the Deployment; none if it is unknown."""
     priority = _priority(unit, observed, is_starting=is_at_zero(observed) and replicas > 0)
     wanted = manifests.deployment(unit, replicas=replicas, priority=priority)
     match observed.deployment:
@@ -62,9 +62,9 @@ def deployment_actions(unit: UnitView, observed: ObservedUnit, *, replicas: int)
 def _priority(unit: UnitView, observed: ObservedUnit, *, is_starting: bool) -> str:
     """Return the priority class of the pods.
 
-    Only a unit that claimed its GPU from stock, by that stock's row, may evict others. It is
-    decided at the start and stays while the pod lives: neither an edit of the catalogue nor the
-    end of the row, which is kept for 30 days, restarts a running pod.
+    Only a unit that consumed a stock unit may preempt other pods. The priority is decided when the
+    pod starts: a later change of the catalogue, or the deletion of the stock unit's row after its
+    retention, must not restart a running pod.
     """
     decided = _decided_priority(observed.live_deployment)
     match observed.source:
@@ -81,7 +81,7 @@ def _priority(unit: UnitView, observed: ObservedUnit, *, is_starting: bool) -> s
 
 
 def _decided_priority(live: Manifest) -> str:
-    """Return the platform's priority class of a Deployment's pods; empty if it is another."""
+    """Return the priority class of a Deployment's pods; empty if it is not one of the platform."""
     name = field(live, *_PRIORITY)
     return name if isinstance(name, str) and name in _CLASSES else ""
 
@@ -92,13 +92,13 @@ def _stamp(unit: UnitView) -> dict[str, str]:
 
 def _changed(unit: UnitView, live: Manifest, wanted: Manifest) -> list[Action]:
     if written_for(live) > unit.generation:
-        return []  # The unit was read before it changed; another run has acted on the change.
+        return []  # The unit has changed since it was read, and another run applied the change.
     part = _part(live, wanted)
     marks = part.get("metadata", {})
     is_whole = bool(marks)
     is_stamped = wanted["spec"]["replicas"] > 0 or is_at_rest(unit, live)
-    is_meddled_with = is_whole and without_foreign_sources(live, wanted) is not None
-    if contains(live, part) and is_stamped and not is_meddled_with:
+    is_drifted = is_whole and without_foreign_sources(live, wanted) is not None
+    if contains(live, part) and is_stamped and not is_drifted:
         return []
     annotations = {**marks.get("annotations", {}), **_stamp(unit)}
     patch = {
@@ -109,10 +109,10 @@ def _changed(unit: UnitView, live: Manifest, wanted: Manifest) -> list[Action]:
 
 
 def _part(live: Manifest, wanted: Manifest) -> Manifest:
-    """Return the part of `wanted` that may be written to this Deployment.
+    """Return the part of `wanted` that can be written to the Deployment `live`.
 
-    Its selector is immutable, its owner was checked. The template of another release stays; only
-    a start decides the priority of its pods again.
+    The selector is immutable, and the owner was checked before. A template that another release
+    created is kept, except that a start sets the priority class of its pods.
     """
     spec, metadata = wanted["spec"], wanted["metadata"]
     if not keeps_its_template(live, wanted):
@@ -128,7 +128,7 @@ def _part(live: Manifest, wanted: Manifest) -> Manifest:
 
 
 def _with_removals(live: Manifest, spec: Manifest) -> Manifest:
-    """Return the patch of a Deployment's spec; a merge patch removes only keys that are null."""
+    """Return `spec` with null for keys to remove, because a merge patch keeps absent keys."""
     template = spec["template"]
     pod = template["spec"]
     before = field(live, "spec", "template", "spec", "nodeSelector")

@@ -1,4 +1,4 @@
-"""The CustomResourceDefinition of a GPU unit, from its declared spec and status."""
+"""The CustomResourceDefinition of GPU units, generated from the models in `spec`."""
 
 from gpuplatform.crds.schema import Presentation, PrinterColumn, crd_manifest
 from gpuplatform.kube.kinds import GPU_UNIT

@@ -1,4 +1,4 @@
-"""What a GPU unit owns and where its GPU comes from, as one run read it. Pure and total."""
+"""The observed state of a GPU unit: its objects and its hand-over source. Pure."""
 
 import re
 from collections.abc import Sequence
@@ -17,29 +17,29 @@ from units.core.sources import NoSource, Source
 
 @dataclass(frozen=True, slots=True)
 class ObservedUnit(Children):
-    """What was read of one unit, in either role."""
+    """The observed state of one unit in either role."""
 
     source: Source = field(default_factory=NoSource)
     is_start_void: bool = False
-    """The last operation applied to it is a start that ended Failed or Cancelled."""
+    """Whether the last operation applied to the unit is a start that failed or was cancelled."""
     consumed_by: str = ""
-    """Stock only: UID of the unit that consumed it, by its row; empty while it is not consumed."""
+    """For stock: UID of the unit that consumed it, from its row; empty if it is not consumed."""
     short_nodes: Sequence[Shortage] = ()
-    """The nodes that offer fewer GPUs than their pods hold."""
+    """The nodes with a GPU shortage."""
 
     def own_pods(self, unit: ResourceView) -> list[Manifest]:
-        """Return the pods of exactly this unit; none where they are unknown."""
+        """Return the pods of exactly this unit; an empty list if the pods are unknown."""
         return own_pods(unit, self.pods.value) if isinstance(self.pods, Present) else []
 
     def has_gpu(self, unit: ResourceView) -> bool:
-        """Return whether a pod of exactly this unit holds its GPU."""
+        """Return whether a pod of exactly this unit holds GPUs."""
         return any(map(holds_gpu, self.own_pods(unit)))
 
 
 def own_pods(unit: ResourceView, pods: Sequence[Manifest]) -> list[Manifest]:
-    """Return the pods of exactly this unit; an earlier unit of its name may have left others.
+    """Return the pods of exactly this unit, without pods of a deleted unit with the same name.
 
-    A pod that lost the label with its unit's UID is known by the name: it holds its GPU as well.
+    A pod without the UID label is matched by the name of the unit, because it may hold GPUs.
     """
 
     def is_own(pod: Manifest) -> bool:
@@ -51,16 +51,16 @@ def own_pods(unit: ResourceView, pods: Sequence[Manifest]) -> list[Manifest]:
 
 
 def written_for(deployment: Manifest) -> int:
-    """Return the generation of the unit that its Deployment was last written for; 0 if none."""
+    """Return the generation of the unit for which `deployment` was written; 0 if unknown."""
     mark = str(read(deployment, "metadata", "annotations", GENERATION_ANNOTATION))
     return int(mark) if re.fullmatch("[0-9]{1,9}", mark) else 0
 
 
 def is_at_rest(unit: ResourceView, deployment: Manifest) -> bool:
-    """Return whether the planner scaled the Deployment to zero for `unit` as it is.
+    """Return whether the planner scaled the Deployment to zero for this generation of `unit`.
 
-    Rule `stamp` of the hand-over: only then is every older decision to scale it up refused, since
-    each was made on an older version of the Deployment. A start waits for this.
+    A start waits for this (rule `stamp` of the hand-over). Every earlier decision to scale up was
+    based on an older version of the Deployment, so that the cluster rejects its late write.
     """
     is_at_zero: bool = read(deployment, "spec", "replicas") == 0
     return is_at_zero and written_for(deployment) == unit.generation

@@ -1,7 +1,8 @@
-"""What to do about a GPU unit, in either role: its rules, most urgent first. Pure and total.
+"""The planner of GPU units: decides which objects to write and which status to report.
 
-The hand-over is checked as a model; the names of its rules (`waitabs`, `arbiter`, `zero`,
-`voidstart`, `rvdep`, `stamp`) stand where the rule is implemented.
+The rules are applied in order of urgency. The planner is pure, and it returns a plan for every
+input. The hand-over is verified as a model in `tests/model`; comments name the rules of the model
+where the code implements them (`waitabs`, `arbiter`, `zero`, `voidstart`, `rvdep`, `stamp`).
 """
 
 from dataclasses import replace
@@ -17,20 +18,20 @@ from units.core import manifests, statuses
 from units.core.children import deployment_actions, is_at_zero
 from units.core.observed import ObservedUnit
 from units.core.sources import SourceHeld, SourcePending
-from units.core.spec import access_fault
+from units.core.spec import access_error
 from units.core.statuses import OWNER
 from units.core.view import UnitView
 from units.phases import UnitPhase, UnitReason, UnitRole, role_of
 
 FIRST_WAIT_SECONDS: Final = 0.5
-"""When to run again after a unit began to wait for its stock, which releases its GPU in about a
-tenth of a second."""
+"""Delay in seconds before the next run of a unit that has begun to wait for its stock unit, which
+usually releases its GPUs within about 0.1 seconds."""
 
 
 def plan_unit(unit: Manifest, observed: ObservedUnit) -> Plan:
-    """Return what brings the cluster closer to `unit`, and the status of the unit.
+    """Return the actions that bring the cluster closer to the spec of `unit`, and its status.
 
-    Nothing is deleted because of a failed read, and no object of another owner is changed.
+    A failed read never causes a deletion, and objects of other owners are never changed.
     """
     resource = ResourceView.of(unit)
     if resource.is_deleting:
@@ -38,7 +39,7 @@ def plan_unit(unit: Manifest, observed: ObservedUnit) -> Plan:
     if _is_consumed(resource, observed):
         return _delete_itself(resource)
     try:
-        view = UnitView.parse(unit, resource)
+        view = UnitView.parse(unit)
     except InvalidSpec as error:
         return OWNER.invalid(resource, error)
     if view.spec.suspend or observed.is_start_void:  # `voidstart`
@@ -55,15 +56,15 @@ def _is_consumed(unit: ResourceView, observed: ObservedUnit) -> bool:
 
 
 def _delete_itself(unit: ResourceView) -> Plan:
-    """A stock unit whose row says consumed is deleted; its consumer waits for that."""
+    """Return the plan that deletes a consumed stock unit, for which its consumer waits."""
     deletion = Delete(GPU_UNIT, unit.namespace, unit.name, unit.uid)
     return Plan(actions=[deletion], requeue_after=SOON_SECONDS)
 
 
 def _check_access(unit: UnitView) -> None:
-    fault = None if unit.is_stock else access_fault(unit.spec)
-    if fault:
-        raise invalid_spec([FieldError(f"spec.{fault.field}", fault.message)])
+    error = None if unit.is_stock else access_error(unit.spec.access, unit.spec.template)
+    if error:
+        raise invalid_spec([FieldError(f"spec.{error.field}", error.message)])
 
 
 def _obstacle(unit: UnitView, observed: ObservedUnit) -> Plan | None:
@@ -71,9 +72,10 @@ def _obstacle(unit: UnitView, observed: ObservedUnit) -> Plan | None:
 
 
 def _stop(unit: UnitView, observed: ObservedUnit) -> Plan:
-    """Release the GPU. The Service stays, and no fault of it keeps the pod running.
+    """Return the plan that stops the unit, so that it releases its GPUs.
 
-    A unit without a Deployment gets one at zero: a late POST of one then conflicts (`zero`).
+    The Service is kept, and an error about the Service does not prevent the stop. A unit without a
+    Deployment gets one with 0 replicas, so that a late POST of a Deployment fails (`zero`).
     """
     actions = deployment_actions(unit, observed, replicas=0)
     obstacle = _obstacle(unit, observed)
@@ -81,29 +83,31 @@ def _stop(unit: UnitView, observed: ObservedUnit) -> Plan:
         actions += obstacle.actions
         return replace(obstacle, actions=actions, on_error=OWNER.refusals(unit))
     summary = statuses.stopped(unit, observed, is_changing=bool(actions))
-    if access_fault(unit.spec) is None:
+    if access_error(unit.spec.access, unit.spec.template) is None:
         actions += _service_actions(unit, observed)
     return _plan(unit, observed, summary, actions)
 
 
 def _wait(unit: UnitView, observed: ObservedUnit) -> Plan | None:
-    """Return the plan of a unit that may not start yet; None if it may.
+    """Return the plan of a unit that must not start yet, or `None` if it can start.
 
-    The row of its source decides (`arbiter`), and the source's pods must be gone (`waitabs`): a
-    pod that waits for a GPU next to them would take the GPU of another unit. A running unit keeps
-    running.
+    The row of the source must name this unit as its consumer (`arbiter`), and the pods of the
+    source must be deleted (`waitabs`); otherwise, the pod of this unit could get the GPUs of
+    another unit. A running unit is not stopped.
     """
     if not is_at_zero(observed):
         return None
     name = unit.source.name if unit.source else ""
     match observed.source:
         case _ if observed.has_gpu(unit):
-            message = "The pod of the last run is terminating; the unit starts once it is gone."
+            message = "The previous pod is terminating. The unit starts when the pod is deleted."
             summary = StatusSummary(UnitPhase.PROGRESSING, UnitReason.STOPPING, message)
         case SourcePending():
-            summary = _waiting(f"Waiting for the hand-over of stock unit '{name}'.")
-        case SourceHeld(why):
-            summary = _waiting(f"Waiting for stock unit '{name}' to release its GPU: {why}.")
+            summary = _waiting(f"The unit waits for the hand-over of stock unit '{name}'.")
+        case SourceHeld(remains):
+            summary = _waiting(
+                f"The unit waits until stock unit '{name}' releases its GPUs: {remains}."
+            )
         case _:
             return None
     is_pending = isinstance(observed.source, SourcePending)
@@ -121,13 +125,13 @@ def _run(unit: UnitView, observed: ObservedUnit) -> Plan:
     summary = statuses.running(unit, observed, is_changing=bool(actions))
     plan = _plan(unit, observed, summary, actions)
     if _is_first_start(unit, actions):
-        # A pod that starts within a moment is reported as ready, and as nothing before that.
+        # The pod often starts immediately. The first reported status is then Ready.
         return replace(plan, status=None, requeue_after=SOON_SECONDS)
     return plan
 
 
 def _is_first_start(unit: UnitView, actions: list[Action]) -> bool:
-    """Return whether the Deployment of a unit without any status is being created."""
+    """Return whether the actions create the first Deployment of a unit without a status."""
     is_start = any(isinstance(one, Create) and one.kind == DEPLOYMENT for one in actions)
     return is_start and not unit.phase
 

@@ -1,6 +1,7 @@
-"""Nodes that offer fewer GPUs than their pods hold: a GPU failed, or the node is lost. Pure.
+"""Detects GPU shortages: nodes that offer fewer GPUs than their pods hold. Pure.
 
-A unit that consumed stock on such a node would not start: its GPU is over-allocated.
+The cause is a failed GPU or a lost node. A unit that consumed stock on such a node could not
+start, because the GPUs of the node are over-allocated.
 """
 
 from collections import Counter
@@ -21,18 +22,18 @@ class Shortage:
 
     node: str
     offered: int
-    """Allocatable GPUs; 0 if the node does not exist."""
+    """Number of allocatable GPUs; 0 if the node does not exist."""
     held: int
-    """GPUs that pods on it hold, whatever their owner."""
+    """Number of GPUs that all pods on the node hold."""
 
     @override
     def __str__(self) -> str:
-        """Return both numbers, as a clause for a person."""
+        """Return both numbers as a human-readable clause."""
         return f"node '{self.node}' offers {self.offered} GPUs and its pods hold {self.held}"
 
 
 def shortages(pods: Sequence[Manifest], nodes: Sequence[Manifest]) -> list[Shortage]:
-    """Return the nodes with a shortage; a node that has pods and is not listed offers none."""
+    """Return the shortages. A node that has pods and is not in `nodes` offers no GPUs."""
     held = Counter[str]()
     for pod in pods:
         if (node := _node_of(pod)) and holds_gpu(pod):
@@ -43,7 +44,7 @@ def shortages(pods: Sequence[Manifest], nodes: Sequence[Manifest]) -> list[Short
 
 
 def shortage_of(pods: Sequence[Manifest], short: Sequence[Shortage]) -> Shortage | None:
-    """Return the shortage of the node on which one of these pods holds a GPU, if there is one."""
+    """Return the shortage of a node on which one of `pods` holds a GPU, or `None`."""
     nodes = {_node_of(pod) for pod in pods if holds_gpu(pod) and _held(pod)}
     return next((one for one in short if one.node in nodes), None)
 
@@ -54,10 +55,10 @@ def gpus_offered(node: Manifest) -> int:
 
 
 def holds_gpu(pod: Manifest) -> bool:
-    """Return whether `pod` still holds its GPU: one that ended may exist until its owner goes.
+    """Return whether `pod` holds its GPUs. A pod that has ended holds none, but may still exist.
 
-    Source: Kubernetes documentation, "Pod Lifecycle": the node's resources are free once the
-    phase is Succeeded or Failed.
+    Source: Kubernetes documentation, "Pod Lifecycle": a pod in phase Succeeded or Failed no longer
+    uses resources of its node.
     """
     return field(pod, "status", "phase") not in {"Succeeded", "Failed"}
 
@@ -74,7 +75,4 @@ def _held(pod: Manifest) -> int:
 
 
 def _count(amount: object) -> int:
-    try:
-        return int(Quantity.parse(str(amount or "0")))
-    except ValueError:
-        return 0
+    return int(Quantity.parsed_or_zero(amount))

@@ -1,4 +1,4 @@
-"""Where the GPU of a unit comes from: the stock unit that it names as its source. Pure."""
+"""The hand-over source of a unit: the stock unit whose GPUs the unit consumes. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,40 +19,40 @@ _UID_MAX = 36
 
 @dataclass(frozen=True, slots=True)
 class NoSource:
-    """The unit names no stock unit: it was created with kubectl, or is stock itself."""
+    """The unit names no source, because it was created with kubectl or is a stock unit."""
 
 
 @dataclass(frozen=True, slots=True)
 class SourcePending:
-    """The row of the source has no consumer yet, neither this unit nor another."""
+    """No unit has consumed the source yet."""
 
 
 @dataclass(frozen=True, slots=True)
 class SourceHeld:
-    """The row says consumed by this unit's UID; objects of the stock exist or are unread."""
+    """This unit consumed the source, whose objects still exist or could not be read."""
 
-    why: str
-    """What, as a clause for a person: `its pods still exist`."""
+    remains: str
+    """What remains of the source, as a human-readable clause such as `its pods still exist`."""
 
 
 @dataclass(frozen=True, slots=True)
 class SourceGone:
-    """Consumed by this unit's UID; resource, Deployment, ReplicaSets and pods observed absent."""
+    """This unit consumed the source, and no object of the source exists any more."""
 
     may_preempt: bool
-    """Whether the unit may evict others for the GPU that its stock held."""
+    """Whether the unit may preempt other pods to get the GPUs that the source held."""
     is_first_seen: bool = False
-    """Whether this was observed for the first time, and nothing else has the stock unit's name."""
+    """Whether this was observed for the first time and no other resource has the source's name."""
 
 
 @dataclass(frozen=True, slots=True)
 class SourceLost:
-    """The row is consumed by another unit, or missing: the unit starts as without a source."""
+    """Another unit consumed the source, or the source is unknown. The unit starts without it."""
 
 
 @dataclass(frozen=True, slots=True)
 class SourceUnread:
-    """The unit runs already, with the priority of its start: the source changes nothing."""
+    """The unit is already running, so that the source was not read."""
 
 
 Source: TypeAlias = NoSource | SourcePending | SourceHeld | SourceGone | SourceLost | SourceUnread
@@ -60,13 +60,13 @@ Source: TypeAlias = NoSource | SourcePending | SourceHeld | SourceGone | SourceL
 
 @dataclass(frozen=True, slots=True)
 class SourceReference:
-    """The stock unit that a unit names as its source."""
+    """The name and the UID of the stock unit that a unit names as its source."""
 
     name: str
     uid: str
 
     def annotations(self) -> dict[str, str]:
-        """Return the annotations of a unit with this source."""
+        """Return the annotations that name this source."""
         return {
             SOURCE_NAME_ANNOTATION: self.name,
             SOURCE_NAMESPACE_ANNOTATION: STOCK_NAMESPACE,
@@ -75,15 +75,15 @@ class SourceReference:
 
 
 def source_of(unit: Manifest) -> SourceReference | None:
-    """Return the source that the resource of a unit names; None where it names no possible one."""
+    """Return the source that a unit names, or `None` if it names no valid source."""
     found = field(unit, "metadata", "annotations")
     return source_in(found if isinstance(found, dict) else {})
 
 
 def source_in(annotations: Mapping[str, object]) -> SourceReference | None:
-    """Return the source that annotations name; None where they name no possible one.
+    """Return the source that annotations name, or `None` if they name no valid source.
 
-    Every client may write annotations; a value that no row can hold counts as no source.
+    Any client can write annotations. A value that does not fit into the columns is not valid.
     """
     name, uid = annotations.get(SOURCE_NAME_ANNOTATION), annotations.get(SOURCE_UID_ANNOTATION)
     is_valid = (

@@ -1,7 +1,7 @@
-"""The declaration of a GPU unit in either role: its spec and its status.
+"""Spec and status of a GPU unit in either role.
 
-The request validation, the OpenAPI components, the schema of the CRD and the parser of the
-reconciler (`parse_unit_spec`) follow from these models. Pure.
+The request validation, the OpenAPI components, the CRD schema and the parser of the reconciler are
+derived from these models. Pure.
 """
 
 from typing import Annotated, Any, Final, Literal
@@ -41,21 +41,21 @@ Cpu = Annotated[
             )
         )
         | {"maxLength": quantity.MAX_LENGTH},
-        description="CPU of the pod, as request and limit: a Kubernetes quantity that is a"
-        " multiple of 1m. Returned in canonical form.",
+        description="CPU of the pod, used as request and limit: a Kubernetes quantity that is a"
+        " multiple of 1m. Responses contain its canonical form.",
         examples=["4"],
     ),
 ]
 
 
 class Access(SpecModel):
-    """How the unit is reached from inside the cluster."""
+    """The access URL of a unit inside the cluster."""
 
     primary_port: Annotated[str, AfterValidator(names.port_name)] | None = Field(
         default=None,
         alias="primaryPort",
         json_schema_extra={"pattern": f"^{names.PORT_NAME}$", "maxLength": 15},
-        description="Name of the template's port in the access URL; by default the first port.",
+        description="Name of the template port in the access URL. Defaults to the first port.",
         examples=["http"],
     )
     scheme: Scheme = Field(
@@ -64,7 +64,7 @@ class Access(SpecModel):
 
 
 class GPUUnitSpec(SpecModel):
-    """A pod with its GPUs: run for a user, or held as stock."""
+    """The desired state of a GPU unit: a pod with GPUs, run for a user or held as stock."""
 
     model_config = ConfigDict(
         json_schema_extra=validated(
@@ -81,40 +81,43 @@ class GPUUnitSpec(SpecModel):
     )
 
     spec_name: SpecName = Field(
-        alias="specName", description="Name of the GPU spec; it is also a label of the pod."
+        alias="specName", description="Name of the GPU spec; it is also a label value of the pod."
     )
     image: Image | None = Field(
         default=None,
-        description="Container image. Stock has none and runs the platform's reservation image.",
+        description="Container image. A stock unit has no image and runs the platform's"
+        " reservation image.",
     )
     cpu: Cpu | None = None
     memory: Memory | None = None
     gpu: Gpu = 0
     placement: (
-        Annotated[Placement, Field(description="Nodes on which the pod may run.")] | None
+        Annotated[Placement, Field(description="Constraints on the nodes that can run the pod.")]
+        | None
     ) = None
     template: Template | None = None
-    access: Annotated[Access, Field(description="How the unit is reached.")] | None = None
+    access: Annotated[Access, Field(description="Settings of the access URL.")] | None = None
     serverless: (
-        Annotated[Serverless, Field(description="Settings of a function's worker.")] | None
+        Annotated[Serverless, Field(description="Settings of a worker of a function.")] | None
     ) = None
     suspend: bool = Field(
-        default=False, description="Whether the unit is stopped, so that it releases its GPUs."
+        default=False,
+        description="Whether the unit is stopped. A stopped unit has no pod and holds no GPUs.",
     )
 
     @override
     def normalised(self) -> dict[str, Any]:
-        """Return the JSON object for hash and resource, without empty blocks."""
+        """Return the canonical JSON object, without empty blocks."""
         return without_empty_blocks(super().normalised())
 
     @property
     def ports(self) -> tuple[Port, ...]:
-        """The ports of the container."""
+        """The ports of the container; empty if the spec has no template."""
         return (self.template or PodTemplate()).ports
 
     @property
     def primary_port(self) -> Port | None:
-        """The port of the access URL; None without ports, or if the named port is missing."""
+        """The port of the access URL, or `None` if the template does not have it."""
         wanted = self.access.primary_port if self.access else None
         if wanted is None:
             return self.ports[0] if self.ports else None
@@ -122,13 +125,13 @@ class GPUUnitSpec(SpecModel):
 
 
 def without_empty_blocks(payload: dict[str, Any]) -> dict[str, Any]:
-    """Return `payload` without empty blocks, which equal absent ones."""
+    """Return `payload` without empty blocks, which are equivalent to absent blocks."""
     empty = {key for key in ("placement", "template", "access") if payload.get(key) == {}}
     return {key: value for key, value in payload.items() if key not in empty}
 
 
 class GPUUnitStatus(ObservedStatus):
-    """The observed state; written by the platform only."""
+    """The last observed state of a GPU unit. Only the reconciler writes it."""
 
     ready_replicas: int = Field(
         default=0, alias="readyReplicas", ge=0, description="Number of ready pods.", examples=[1]
@@ -137,39 +140,25 @@ class GPUUnitStatus(ObservedStatus):
         default=None,
         alias="serviceName",
         max_length=63,
-        description="Service of the pod; absent without ports and for stock.",
+        description="Name of the Service of the pod; absent for stock and without ports.",
         examples=["unit-trainer"],
     )
     access_url: str | None = Field(
         default=None,
         alias="accessURL",
         max_length=300,
-        description="Address inside the cluster; absent without ports and for stock.",
+        description="URL of the unit inside the cluster; absent for stock and without ports.",
         examples=["http://unit-trainer.runtime-instance.svc.cluster.local:8080"],
     )
 
 
-def parse_unit_spec(raw: object) -> GPUUnitSpec:
-    """Parse the `.spec` of a resource, which may have been written with kubectl.
-
-    Raises:
-        InvalidSpec: it breaks a rule of one field; for access see `access_fault`.
-    """
-    return GPUUnitSpec.parse(raw)
-
-
-def access_fault(spec: GPUUnitSpec) -> FieldError | None:
-    """Return the fault between `access` and the ports of the template, if there is one."""
-    return port_fault(spec.access, spec.template)
-
-
-def port_fault(access: Access | None, template: PodTemplate | None) -> FieldError | None:
-    """Return the fault of an `access` that names a port which `template` does not have."""
+def access_error(access: Access | None, template: PodTemplate | None) -> FieldError | None:
+    """Return the error of an `access` whose primary port is not a port of `template`, if any."""
     wanted = access.primary_port if access else None
     known = [port.name for port in template.ports] if template else []
     if wanted is None or wanted in known:
         return None
-    why = f"is not among the template's ports: {', '.join(known[:10])}"
+    problem = f"is not a port of the template. Its ports are: {', '.join(known[:10])}"
     if not known:
-        why = "cannot be used: the template has no ports"
-    return FieldError("access.primaryPort", f"{quoted(wanted)} {why}.")
+        problem = "cannot be used, because the template has no ports"
+    return FieldError("access.primaryPort", f"{quoted(wanted)} {problem}.")

@@ -1,7 +1,6 @@
-"""What the status of a GPU unit reports. Pure; the rules that choose are in `plan`."""
+"""Builds the status of a GPU unit. The rules that select the status are in `plan`. Pure."""
 
 from dataclasses import replace
-from types import MappingProxyType
 from typing import Any, Final
 
 from gpuplatform.kube.fields import number
@@ -9,7 +8,6 @@ from gpuplatform.kube.kinds import DEPLOYMENT, Manifest
 from gpuplatform.planning.ownership import UNIT_LABEL
 from gpuplatform.planning.plan import (
     Event,
-    EventType,
     Observation,
     Present,
     Status,
@@ -18,7 +16,7 @@ from gpuplatform.planning.plan import (
 from gpuplatform.workloads.owner import Owner, deletion_event
 from gpuplatform.workloads.startup import PodStart, is_caught_up, pod_start
 from units.core import manifests
-from units.core.names import UNIT_UID_LABEL, service_name
+from units.core.names import UNIT_UID_LABEL, object_name
 from units.core.observed import ObservedUnit
 from units.core.shortage import Shortage, shortage_of
 from units.core.view import UnitView
@@ -30,14 +28,7 @@ OWNER: Final = Owner(
     uid_paths={DEPLOYMENT: ("spec", "template", "metadata", "labels", UNIT_UID_LABEL)},
     service_refused=UnitReason.UNIT_SERVICE_SYNC_FAILED,
     deployment_refused=UnitReason.UNIT_DEPLOYMENT_SYNC_FAILED,
-    settled=MappingProxyType(
-        {
-            UnitPhase.READY: EventType.NORMAL,
-            UnitPhase.STOPPED: EventType.NORMAL,
-            UnitPhase.FAILED: EventType.WARNING,
-            UnitPhase.TERMINATING: EventType.WARNING,
-        }
-    ),
+    resting=UnitPhase.STOPPED,
     fields=("readyReplicas", "serviceName", "accessURL"),
     degraded=frozenset({UnitReason.GPUS_MISSING}),
 )
@@ -46,14 +37,22 @@ OWNER: Final = Owner(
 def unit_status(
     unit: UnitView, observed: ObservedUnit, summary: StatusSummary, *, is_reachable: bool
 ) -> Status:
-    """Return the status of a unit; `is_reachable`: its Service exists or is being created.
+    """Return the status of a unit.
 
-    The Event of a unit that became ready by a hand-over names the source.
+    If the unit became ready by a hand-over, the Event names the source.
+
+    Args:
+        unit: the unit.
+        observed: its observed state.
+        summary: the phase, the reason and the message to report.
+        is_reachable: whether the Service of the unit exists or is being created.
     """
     status = OWNER.status(unit, summary, _fields(unit, observed, is_reachable=is_reachable))
     if status.event is None or summary.reason != UnitReason.UNIT_READY or unit.source is None:
         return status
-    message = f"{status.event.message} It claimed the GPU of stock unit '{unit.source.name}'."
+    message = (
+        f"{status.event.message} The unit received the GPUs of stock unit '{unit.source.name}'."
+    )
     return replace(status, event=replace(status.event, message=message))
 
 
@@ -61,13 +60,16 @@ def _fields(unit: UnitView, observed: ObservedUnit, *, is_reachable: bool) -> di
     has_url = is_reachable and unit.has_service
     return {
         "readyReplicas": number(observed.live_deployment, "status", "availableReplicas"),
-        "serviceName": service_name(unit.name) if has_url else None,
+        "serviceName": object_name(unit.name) if has_url else None,
         "accessURL": manifests.access_url(unit) if has_url else None,
     }
 
 
 def unit_deletion_event(role: UnitRole, consumed_by: str) -> Event | None:
-    """Return the Event of a deleted unit; None for consumed stock: its consumer has the Event."""
+    """Return the Event of a deleted unit, or `None` for consumed stock.
+
+    The Event of a hand-over is written for the consumer.
+    """
     if role == UnitRole.STOCK and consumed_by:
         return None
     return deletion_event("stock unit" if role == UnitRole.STOCK else "GPU unit")
@@ -79,7 +81,7 @@ def starting(unit: UnitView, message: str, cause: str = "") -> StatusSummary:
 
 
 def running(unit: UnitView, observed: ObservedUnit, *, is_changing: bool) -> StatusSummary:
-    """Return the summary of a unit that is to run, for the current generation only."""
+    """Return the summary of a unit that is not stopped, for the current generation of its spec."""
     deployment = observed.live_deployment
     if is_changing or not is_caught_up(deployment):
         return starting(unit, "A change is in progress.")
@@ -104,19 +106,19 @@ def _unready(unit: UnitView, start: PodStart) -> StatusSummary:
 
 
 def _short_of_gpus(shortage: Shortage, *, is_stock: bool) -> StatusSummary:
-    """Return that stock is not eligible, and that an active unit may have lost its GPU."""
+    """Return the summary of a ready unit on a node with a GPU shortage."""
     if is_stock:
         message = (
-            f"The {shortage}: a unit that consumed this stock could not start. It is eligible"
-            " again once the node offers as many GPUs as its pods hold."
+            f"The {shortage}. The stock unit cannot be claimed until the node offers as many GPUs"
+            " as its pods hold."
         )
         return StatusSummary(UnitPhase.PROGRESSING, UnitReason.GPUS_MISSING, message)
-    message = f"The pod runs, but the {shortage}: the GPU of this unit may be lost."
+    message = f"The pod is running, but the {shortage}. The unit may have lost a GPU."
     return StatusSummary(UnitPhase.READY, UnitReason.GPUS_MISSING, message)
 
 
 def is_up(deployment: Observation[Manifest]) -> bool:
-    """Return whether a Deployment reports its pod as available; the pod itself adds nothing."""
+    """Return whether a Deployment is scaled up and reports its pod as available."""
     match deployment:
         case Present(live):
             wants = number(live, "spec", "replicas") > 0
@@ -126,14 +128,14 @@ def is_up(deployment: Observation[Manifest]) -> bool:
 
 
 def stopped(unit: UnitView, observed: ObservedUnit, *, is_changing: bool) -> StatusSummary:
-    """Return the summary of a unit that is to be stopped: it is, once its pods are gone."""
+    """Return the summary of a unit whose spec or last start requires it to be stopped."""
     deployment = observed.live_deployment
     is_at_zero = number(deployment, "spec", "replicas") == 0
     is_ending = is_changing or not is_at_zero or not is_caught_up(deployment)
     if is_ending or observed.has_gpu(unit):
-        message = "The pod is terminating; its GPU is released once the pod is gone."
+        message = "The pod is terminating. The GPUs are released when the pod is deleted."
         return StatusSummary(UnitPhase.PROGRESSING, UnitReason.STOPPING, message)
-    message = "Stopped; its GPU has been released."
+    message = "The unit is stopped and has released its GPUs."
     if observed.is_start_void:
-        message = "Stopped: the last start failed or was cancelled. Start the unit again."
+        message = "The last start failed or was cancelled. Start the unit again."
     return StatusSummary(UnitPhase.STOPPED, UnitReason.STOPPED, message)

@@ -1,4 +1,4 @@
-"""A GPU unit as its planner reads it, in either role. Pure."""
+"""The parsed view of a GPU unit that the planner reads, in either role. Pure."""
 
 from dataclasses import dataclass
 
@@ -6,7 +6,7 @@ from gpuplatform.formats.resource import valid_spec
 from gpuplatform.kube.kinds import Manifest
 from gpuplatform.planning.view import ResourceView
 from units.core.sources import SourceReference, source_in
-from units.core.spec import GPUUnitSpec, parse_unit_spec
+from units.core.spec import GPUUnitSpec
 from units.phases import UnitReason, UnitRole, role_of
 
 
@@ -16,35 +16,35 @@ class UnitView(ResourceView):
 
     role: UnitRole
     source: SourceReference | None
-    """The stock unit that it names as its source."""
+    """The stock unit that the unit names as its hand-over source."""
     spec: GPUUnitSpec
 
     @classmethod
-    def parse(cls, unit: Manifest, resource: ResourceView | None = None) -> "UnitView":
-        """Return the view of a unit; `resource` is its view without the spec, if parsed already.
+    def parse(cls, unit: Manifest) -> "UnitView":
+        """Return the view of a `GPUUnit` resource.
 
         Raises:
-            InvalidSpec: its spec breaks a rule of one field.
+            InvalidSpec: If the spec is invalid.
         """
-        known = ResourceView.of(unit) if resource is None else resource
+        known = ResourceView.of(unit)
         return UnitView(
             **known.columns(),
             role=role_of(known.namespace),
             source=source_in(known.annotations),
-            spec=valid_spec(unit, parse_unit_spec),
+            spec=valid_spec(unit, GPUUnitSpec.parse),
         )
 
     @property
     def is_stock(self) -> bool:
-        """Whether it is a stock unit."""
+        """Whether the unit is a stock unit."""
         return self.role == UnitRole.STOCK
 
     @property
     def has_service(self) -> bool:
-        """Whether it is to have a Service: an active unit with ports."""
+        """Whether the unit needs a Service, which is the case for an active unit with ports."""
         return not self.is_stock and bool(self.spec.ports)
 
     @property
     def progress(self) -> UnitReason:
-        """The reason while its pod is starting or changing."""
+        """The reason of the unit while its pod is starting or changing."""
         return UnitReason.STOCK_NOT_READY if self.is_stock else UnitReason.UNIT_PROGRESSING

@@ -1,8 +1,8 @@
-"""The pod of a unit that is a worker of a function: the function and the sidecar. Pure.
+"""Builds the pod of a worker of a function: the function's container and the sidecar. Pure.
 
-Both containers start together; the sidecar waits without limit until the function answers. The pod
-is ready when the sidecar is: the function answers and the queue is connected. Before SIGTERM, both
-containers wait until the sidecar has drained.
+Both containers start at the same time, and the sidecar waits until the function responds. The pod
+is ready when the function responds and the sidecar is connected to the queue. A preStop hook
+delays SIGTERM for both containers until the sidecar has drained the worker.
 """
 
 from typing import Any, Final
@@ -16,23 +16,27 @@ DRAIN_TOKEN_HEADER: Final = "X-Worker-Token"  # noqa: S105 - the name of a heade
 CREDENTIALS_DIRECTORY: Final = "/run/queue"
 
 DRAIN_MARGIN_SECONDS: Final = 5
-"""Seconds after the timeout of an invocation in which the sidecar reports its result."""
+"""Duration in seconds after the timeout of an invocation for the report of its result."""
 
 GRACE_MARGIN_SECONDS: Final = 15
-"""Seconds after the timeout of an invocation until the pod is killed."""
+"""Duration in seconds between the timeout of an invocation and the kill of the pod."""
 
 _SOCKET_VOLUME: Final = "framework"
 _CREDENTIALS_VOLUME: Final = "queue-credentials"
 _USER: Final = 10001
 _MEBIBYTES: Final = 128
 _MEBIBYTES_PER_INVOCATION: Final = 6
-"""A payload, an answer, and the message with the answer."""
+"""Memory for one payload, one result, and the message that contains the result."""
 
 
 def worker_pod(pod: Manifest, block: Serverless, *, unit: str, token: str) -> Manifest:
-    """Return the pod spec `pod` of the unit of that name with the sidecar in it.
+    """Return the pod spec `pod` with the sidecar added.
 
-    `token` is known to the pod only; it authorizes a drain of the worker.
+    Args:
+        pod: the pod spec with the container of the function.
+        block: the worker settings in the spec of the unit.
+        unit: the name of the unit.
+        token: a secret of the pod that authorizes a drain of the worker.
     """
     [function] = pod["containers"]
     function = {
@@ -94,7 +98,7 @@ def _sidecar(block: Serverless, unit: str, token: str) -> Manifest:
 
 
 def _shared_environment(block: Serverless, unit: str) -> list[dict[str, str]]:
-    """Return the variables of both containers."""
+    """Return the environment variables that both containers have."""
     framework = block.framework
     return _pairs(
         {
@@ -121,7 +125,7 @@ def _sidecar_environment(block: Serverless) -> dict[str, str]:
 
 
 def _drain_hook(token: str) -> Manifest:
-    """Return the hook that delays SIGTERM until the worker is drained."""
+    """Return the preStop hook that delays SIGTERM until the worker is drained."""
     return {
         "preStop": {
             "httpGet": {

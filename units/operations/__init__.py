@@ -1,25 +1,26 @@
 """Executes operations on GPU units and stock in the cluster.
 
-Called by `operations.driver`. Each step can be repeated: after a worker is killed, another one
-starts without its knowledge. The rules in comments are those of the model in `tests/model`, which
-is changed before the code.
+Called by `operations.driver`. Every step is idempotent: if a worker is killed, another worker
+repeats the step. Comments name rules of the model in `tests/model`, which is changed before the
+code.
 """
 
 from gpuplatform.operations.registry import Cancellable, OperationKind, register
 from units.operations import changes, handover, retry, stock
 from units.selectors import void_starts_to_retain
+from units.services import outcomes
 from units.services.names import UnitOperation
 
 
 def register_operations() -> None:
-    """Register the kinds of operation of this app."""
+    """Register the operation kinds of this app."""
     kinds, may = UnitOperation, Cancellable
-    # A stop and a deletion never fail and cannot be cancelled: the model depends on it.
+    # The model requires that a stop and a deletion never fail and cannot be cancelled.
     for kind in (
         OperationKind(
             kinds.CREATE,
             handover.create,
-            handover.settle_create,
+            outcomes.settle_create,
             may.WAITING,
             retry.create,
             follow_up=handover.release_stock,
@@ -27,22 +28,22 @@ def register_operations() -> None:
         OperationKind(
             kinds.START,
             handover.start,
-            handover.settle_start,
+            outcomes.settle_start,
             may.WAITING,
             retry.start,
             follow_up=handover.release_stock,
             retained=void_starts_to_retain,
         ),
         OperationKind(
-            kinds.UPDATE, changes.update, changes.settle_change, may.UNSTARTED, retry.update
+            kinds.UPDATE, changes.update, outcomes.settle_change, may.UNSTARTED, retry.update
         ),
-        OperationKind(kinds.STOP, changes.stop, changes.settle_change, may.NEVER, retry.stop),
+        OperationKind(kinds.STOP, changes.stop, outcomes.settle_change, may.NEVER, retry.stop),
         OperationKind(
-            kinds.DELETE, changes.UNIT.delete, changes.settle_delete, may.NEVER, retry.delete
+            kinds.DELETE, changes.UNIT.delete, outcomes.settle_delete, may.NEVER, retry.delete
         ),
-        OperationKind(kinds.SEED, stock.seed, stock.settle_seed, may.BETWEEN_STEPS, retry.seed),
+        OperationKind(kinds.SEED, stock.seed, outcomes.settle_seed, may.BETWEEN_STEPS, retry.seed),
         OperationKind(
-            kinds.REMOVE, stock.remove, stock.settle_remove, may.UNSTARTED, retry.remove
+            kinds.REMOVE, stock.remove, outcomes.settle_remove, may.UNSTARTED, retry.remove
         ),
     ):
         register(kind)

@@ -1,8 +1,8 @@
-"""The hand-over: a create or a start moves its unit onto the stock that it claimed.
+"""Executes creates and starts of units, with the hand-over of the stock unit that they claimed.
 
-Steps, as in the model: get → (read → [assign] → post) → succeed or fail; a start patches the unit
-instead of creating it. The row of the stock decides; the cluster has no marks of claims. After the
-success, the planners continue.
+The steps have the names of the model: get → (read → [assign] → post) → succeed or fail. A start
+patches the unit instead of creating it. Only the rows of stock units record claims; the cluster
+does not. After the success, the planners complete the hand-over.
 """
 
 from datetime import timedelta
@@ -30,11 +30,11 @@ from gpuplatform.planning.ownership import UNIT_LABEL
 from gpuplatform.planning.view import ResourceView
 from gpuplatform.reconciliation.staleness import confirm_deleted
 from units.core.manifests import resource
-from units.core.names import deployment_name
+from units.core.names import object_name
 from units.core.observed import is_at_rest, own_pods
 from units.core.shortage import holds_gpu
 from units.core.sources import SourceReference
-from units.core.spec import parse_unit_spec
+from units.core.spec import GPUUnitSpec
 from units.models import GpuUnit
 from units.operations.changes import UNIT
 from units.phases import UnitWait
@@ -48,18 +48,12 @@ from units.services.claims import (
     unit_reconcile_soon,
 )
 from units.services.names import UnitOperation
-from units.services.outcomes import (
-    unit_create_failed,
-    unit_created,
-    unit_start_failed,
-    unit_started,
-)
 
 STOCK_SECONDS: Final = 2.0
-"""Interval at which a waiting operation tries to claim stock."""
+"""Interval in seconds at which a waiting operation tries to claim stock."""
 
 STOCK_TIMEOUT: Final = timedelta(minutes=10)
-"""Maximum time for which an operation whose stock was deleted waits for other stock."""
+"""Maximum time for which an operation waits for a ready stock unit."""
 
 STOPPING_SECONDS: Final = 1.0
 
@@ -70,7 +64,7 @@ _SUPERSEDED_BY: Final = {
 
 
 def create(cluster: Cluster, operation: Operation) -> Step:
-    """Create the unit on the stock that the operation claimed."""
+    """Create the unit with the claimed stock unit as its source."""
     found = UNIT.named(cluster, operation)  # Step `get` comes first: rule `getfirst`.
     if found is None:
         return _post(cluster, operation)
@@ -81,13 +75,13 @@ def _post(cluster: Cluster, operation: Operation) -> Step:
     stock, live = _read_stock(cluster, operation)
     if stock is None or live is None:
         return _assign(operation, stock)
-    # The payload was validated when it was accepted; a worker's has an additional block.
+    # The payload was validated when it was accepted. Only workers have the block `serverless`.
     model = WorkerUnitCreate if "serverless" in operation.payload else GpuUnitCreate
     body = model.parse(
         {**operation.payload, "operationID": operation.operation_id, "name": operation.object_name}
     )
     try:
-        spec = body.spec(parse_unit_spec(live.get("spec") or {}))
+        spec = body.spec(GPUUnitSpec.parse(live.get("spec") or {}))
     except InvalidSpec as error:
         return Failed(
             "invalid_request", f"The stock unit '{stock.name}' has an invalid spec: {error}"
@@ -98,19 +92,11 @@ def _post(cluster: Cluster, operation: Operation) -> Step:
     return Done(cluster.create(GPU_UNIT, manifest))
 
 
-def settle_create(operation: Operation, outcome: Done | Failed) -> None:
-    """Consume the stock that the unit names, or release the claim."""
-    if isinstance(outcome, Failed):
-        unit_create_failed(operation, outcome.resource)
-    elif outcome.resource is not None:
-        unit_created(operation, outcome.resource)
-
-
 def release_stock(cluster: Cluster, _: Operation, success: Done) -> None:
-    """Delete the stock that the unit consumed, as its planner would; rule `uidstock`.
+    """Delete the consumed stock unit early (rule `uidstock`).
 
     Raises:
-        ClusterError: it was not deleted; its planner deletes it later.
+        ClusterError: If the deletion fails; the planner of the stock unit repeats it later.
     """
     row = consumed_stock(success.resource).first() if success.resource else None
     if row is None or row.deleted_at:
@@ -123,20 +109,20 @@ def release_stock(cluster: Cluster, _: Operation, success: Done) -> None:
 
 
 def start(cluster: Cluster, operation: Operation) -> Step:
-    """Start a stopped unit on the stock that the operation claimed."""
+    """Start the stopped unit with the claimed stock unit as its source."""
     found = UNIT.read(cluster, operation)
     # A unit that is being deleted would consume stock and never run.
     if found is None or field(found, "metadata", "deletionTimestamp"):
         return UNIT.missing(operation)
-    # Rule `applied`: this operation, or a later one that replaces it, was applied. A unit that
-    # runs keeps its GPUs; the claim is released.
+    # Rule `applied`: this operation, or a later one that replaces it, was applied. A running unit
+    # keeps its GPUs, and the claim is released.
     if is_applied(found, operation) or not _is_stopped(found):
         return Done(found)
-    # Rule `startwaits`: the source is read and the unit patched after the old pods are deleted.
+    # Rule `startwaits`: the source is read and the unit is patched after the old pods are deleted.
     if not _has_released_gpus(cluster, found):
         return _superseded(operation) or Waiting(
             UnitWait.STOPPING,
-            "The unit still holds its GPUs; it starts when they are released.",
+            "The previous pod still holds GPUs. The unit starts when they are released.",
             STOPPING_SECONDS,
         )
     stock, live = _read_stock(cluster, operation)
@@ -146,27 +132,22 @@ def start(cluster: Cluster, operation: Operation) -> Step:
     return UNIT.change(cluster, operation, found, {"suspend": None}, source.annotations())
 
 
-def settle_start(operation: Operation, outcome: Done | Failed) -> None:
-    """Consume the stock that the unit names, or release the claim."""
-    if isinstance(outcome, Failed):
-        unit_start_failed(operation)
-    elif outcome.resource is not None:
-        unit_started(operation, outcome.resource)
-
-
 def _is_stopped(unit: Manifest) -> bool:
-    """Return whether a unit counts as suspended; rule `voidstart`: also after a failed start."""
+    """Return whether a unit is suspended, or counts as suspended after a failed start.
+
+    Rule `voidstart`.
+    """
     return field(unit, "spec", "suspend") is True or is_start_void(unit)
 
 
 def _has_released_gpus(cluster: Cluster, unit: Manifest) -> bool:
-    """Return whether its Deployment has 0 replicas and its pods are deleted.
+    """Return whether the Deployment of a unit has 0 replicas and its pods are deleted.
 
-    The planner creates a Deployment of 0 replicas for a suspended unit without one (rule `zero`):
-    until then, a late write could still create one that runs.
+    If a suspended unit has no Deployment, the planner creates one with 0 replicas (rule `zero`).
+    Until then, a late write could create a Deployment with 1 replica.
     """
     view = ResourceView.of(unit)
-    deployment = cluster.get(DEPLOYMENT, deployment_name(view.name), namespace=view.namespace)
+    deployment = cluster.get(DEPLOYMENT, object_name(view.name), namespace=view.namespace)
     if deployment is None or not is_at_rest(view, deployment):  # Rule `stamp`.
         return False
     seen = number(deployment, "status", "observedGeneration")
@@ -178,9 +159,10 @@ def _has_released_gpus(cluster: Cluster, unit: Manifest) -> bool:
 
 
 def _read_stock(cluster: Cluster, operation: Operation) -> tuple[GpuUnit | None, Manifest | None]:
-    """Return the claimed stock and its resource; None for a resource that is (being) deleted.
+    """Return the row of the claimed stock unit and its resource (step `read`).
 
-    Step `read`.
+    The row is `None` if no stock unit is claimed; the resource is `None` if it is deleted or is
+    being deleted.
     """
     stock = claimed_stock(operation)
     if stock is None:
@@ -193,7 +175,7 @@ def _read_stock(cluster: Cluster, operation: Operation) -> tuple[GpuUnit | None,
 
 
 def _assign(operation: Operation, deleted: GpuUnit | None) -> Step:
-    """Claim another stock unit and release the first, in one transaction. Step `assign`."""
+    """Return the step that claims another stock unit and releases the first (step `assign`)."""
     stock_name = str(operation.payload.get("stockName") or "")
     if stock_name:
         message = f"The stock unit '{stock_name}' was deleted. Choose another one."
@@ -208,26 +190,27 @@ def _assign(operation: Operation, deleted: GpuUnit | None) -> Step:
 
 
 def _without_stock(operation: Operation, spec_name: str) -> Outcome:
-    """Wait for stock, and fail after a timeout: steps `wait` and `giveup`."""
+    """Return `Waiting`, or `Failed` after the timeout (steps `wait` and `giveup`)."""
     waited = Operation.objects.filter(
         pk=operation.pk, reason=UnitWait.WAITING_FOR_STOCK, reason_since__lt=Now() - STOCK_TIMEOUT
     )
     if waited.exists():
         return Failed(
             "insufficient_capacity",
-            f"No stock of the GPU spec '{spec_name}' became ready within 10 minutes. Try again"
-            " later.",
+            f"No stock unit of the GPU spec '{spec_name}' became ready within 10 minutes. Try"
+            " again later.",
             retryable=True,
         )
     return _superseded(operation) or Waiting(
         UnitWait.WAITING_FOR_STOCK,
-        f"No stock of the GPU spec '{spec_name}' is ready. The operation continues when some is.",
+        f"No stock unit of the GPU spec '{spec_name}' is ready. The operation continues when one"
+        " becomes ready.",
         STOCK_SECONDS,
     )
 
 
 def _superseded(operation: Operation) -> Failed | None:
-    """Return the failure of a waiting operation that a later one supersedes."""
+    """Return the failure of a waiting operation, if a later operation supersedes it."""
     later = Operation.objects.filter(
         object_kind=operation.object_kind,
         object_namespace=operation.object_namespace,
@@ -240,5 +223,5 @@ def _superseded(operation: Operation) -> Failed | None:
         return None
     return Failed(
         "phase_conflict",
-        f"A later request stops or deletes the GPU unit '{operation.object_name}'.",
+        f"A later operation stops or deletes the GPU unit '{operation.object_name}'.",
     )

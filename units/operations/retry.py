@@ -1,6 +1,6 @@
-"""Requests failed operations again, through the same services as their callers.
+"""Requests failed operations again through the services that accepted them.
 
-A seeding or a removal that failed half-way is requested for the remaining units.
+A seeding or a removal is requested again for the remaining stock units only.
 """
 
 from typing import Any
@@ -22,7 +22,7 @@ from units.services.units import (
 
 
 def create(retry: RetryRequest) -> Accepted:
-    """Request a unit of the same name again, on stock that is ready now."""
+    """Request the creation of the unit again, with a currently ready stock unit."""
     if "serverless" in retry.failed.payload:
         msg = "The platform replaces workers of functions automatically."
         raise PhaseConflict(msg)
@@ -31,7 +31,7 @@ def create(retry: RetryRequest) -> Accepted:
 
 
 def update(retry: RetryRequest) -> Accepted:
-    """Request the same change of the same unit, and of the same version if one was given."""
+    """Request the change of the unit again, for the same version if one was specified."""
     payload = retry.payload()
     etag = payload.pop(IF_MATCH, None)
     failed, body = retry.failed, GpuUnitUpdate.parse(payload)
@@ -40,28 +40,28 @@ def update(retry: RetryRequest) -> Accepted:
 
 
 def stop(retry: RetryRequest) -> Accepted:
-    """Request the stop of the same unit."""
+    """Request the stop of the unit again."""
     return retry.of_same_object(unit_stop(**_unit(retry)))
 
 
 def start(retry: RetryRequest) -> Accepted:
-    """Request the start of the same unit, on stock that is ready now."""
+    """Request the start of the unit again, with a currently ready stock unit."""
     return retry.of_same_object(unit_start(**_unit(retry)))
 
 
 def delete(retry: RetryRequest) -> Accepted:
-    """Request the deletion of the same unit."""
+    """Request the deletion of the unit again."""
     return retry.of_same_object(unit_request_deletion(**_unit(retry)))
 
 
 def seed(retry: RetryRequest) -> Accepted:
-    """Request the stock units that were not created."""
+    """Request the seeding of the stock units that were not created."""
     body = StockSeed.parse({**retry.payload(), "replicas": _remaining(retry)})
     return stock_seed(tenant=retry.failed.tenant, body=body)
 
 
 def remove(retry: RetryRequest) -> Accepted:
-    """Request the removal of the remaining stock units, or of the named one."""
+    """Request the removal of the remaining stock units, or of the named stock unit."""
     name = retry.failed.payload.get("stockName")
     if name:
         return stock_remove_one(

@@ -1,4 +1,4 @@
-"""Creates and removes stock in steps; each step is recorded before the next one."""
+"""Executes seedings and removals of stock in steps. Each step is recorded before the next one."""
 
 from collections.abc import Iterator, Sequence
 from typing import Final
@@ -14,26 +14,27 @@ from gpuplatform.operations.provenance import bears, marks
 from gpuplatform.operations.registry import Checkpoint, Done, Failed, Step, Waiting
 from units.core.manifests import resource
 from units.core.names import STOCK_ORDINAL_ANNOTATION, STOCK_REPLICAS_ANNOTATION
-from units.core.spec import parse_unit_spec
+from units.core.spec import GPUUnitSpec
 from units.models import GpuUnit
 from units.phases import UnitWait
 from units.services.outcomes import (
     stock_created,
-    stock_removal_failed,
     stock_removal_sent,
-    stock_seeding_ended,
     stock_to_create,
     stock_to_remove,
 )
 
 STEP_SIZE: Final = 20
-"""Maximum number of stock units that are created or deleted before it is recorded."""
+"""Maximum number of stock units that one step creates or deletes."""
 
 SEEDING_SECONDS: Final = 2.0
 
 
 def seed(cluster: Cluster, operation: Operation) -> Step:
-    """Create the units without a UID; a unit with one is never created again, even if deleted."""
+    """Create the next stock units whose row has no UID.
+
+    A row with a UID was created before. It is never created again, even if it was deleted.
+    """
     rows = list(stock_to_create(operation)[:STEP_SIZE])
     if not rows:
         return Done()
@@ -47,13 +48,8 @@ def seed(cluster: Cluster, operation: Operation) -> Step:
     return Checkpoint(lambda fresh: stock_created(fresh, seen))
 
 
-def settle_seed(operation: Operation, _outcome: Done | Failed) -> None:
-    """Close the rows whose resource was not created; the other units stay."""
-    stock_seeding_ended(operation)
-
-
 def remove(cluster: Cluster, operation: Operation) -> Step:
-    """Delete the claimed units, by UID."""
+    """Delete the next claimed stock units by UID."""
     rows = list(stock_to_remove(operation).select_related("operation")[:STEP_SIZE])
     if not rows:
         return Done()
@@ -62,19 +58,13 @@ def remove(cluster: Cluster, operation: Operation) -> Step:
         return Checkpoint(lambda fresh: stock_removal_sent(fresh, sent))
     return Waiting(
         UnitWait.SEEDING,
-        "Some units are still being created; they are deleted afterwards.",
+        "Some stock units are still being created. They are deleted afterwards.",
         SEEDING_SECONDS,
     )
 
 
-def settle_remove(operation: Operation, outcome: Done | Failed) -> None:
-    """Release the units that were not removed."""
-    if isinstance(outcome, Failed):
-        stock_removal_failed(operation)
-
-
 def _is_late() -> bool:
-    """Return whether this run has too little time left for another call."""
+    """Return whether the remaining time of this run is too short for another call."""
     left = remaining()
     return left is not None and left < MIN_STEP_SECONDS
 
@@ -82,10 +72,12 @@ def _is_late() -> bool:
 def _creations(
     cluster: Cluster, operation: Operation, rows: Sequence[GpuUnit]
 ) -> Iterator[tuple[GpuUnit, Manifest | Failed | None]]:
-    """Create one after the other and yield each result; stop at a failure, which is tried again.
+    """Create the stock units one by one and yield each row with its result.
+
+    The iteration ends at the first failure; the next step repeats it.
 
     Raises:
-        ClusterError: the first one failed.
+        ClusterError: If the creation of the first stock unit fails.
     """
     for index, row in enumerate(rows):
         try:
@@ -100,7 +92,10 @@ def _creations(
 
 
 def _created(cluster: Cluster, operation: Operation, row: GpuUnit) -> Manifest | Failed | None:
-    """Create one stock unit, or return the existing one; None if it is removed before."""
+    """Create a stock unit and return its resource, which may already exist.
+
+    Returns `None` if the stock unit does not exist and its removal was requested.
+    """
     found = _read(cluster, row) if row.deletion_requested_at else _post(cluster, operation, row)
     return found if found is None or bears(found, operation) else _name_conflict(row, found)
 
@@ -111,7 +106,7 @@ def _post(cluster: Cluster, operation: Operation, row: GpuUnit) -> Manifest:
         STOCK_REPLICAS_ANNOTATION: str(operation.progress_total),
         STOCK_ORDINAL_ANNOTATION: str(row.ordinal),
     }
-    manifest = resource(row.namespace, row.name, parse_unit_spec(row.spec), annotations)
+    manifest = resource(row.namespace, row.name, GPUUnitSpec.parse(row.spec), annotations)
     try:
         return cluster.create(GPU_UNIT, manifest)
     except ClusterConflict:
@@ -126,16 +121,18 @@ def _read(cluster: Cluster, row: GpuUnit) -> Manifest | None:
 
 
 def _is_being_created(row: GpuUnit) -> bool:
-    """Return whether an open seeding has yet to record its UID."""
+    """Return whether the seeding of a stock unit is open and has not recorded its UID yet."""
     seeding = row.operation
     return not row.uid and seeding is not None and seeding.phase in OPEN_PHASES
 
 
 def _deleted(cluster: Cluster, rows: Sequence[GpuUnit]) -> list[int]:
-    """Delete one after the other; return the ids of the rows whose deletion was sent.
+    """Delete the stock units one by one; return the ids of the rows that were deleted.
+
+    The deletions end at the first failure; the next step repeats it.
 
     Raises:
-        ClusterError: the first one failed; a later failure is tried again in the next step.
+        ClusterError: If the deletion of the first stock unit fails.
     """
     sent: list[int] = []
     for row in rows:
@@ -152,13 +149,13 @@ def _deleted(cluster: Cluster, rows: Sequence[GpuUnit]) -> list[int]:
 
 
 def _delete(cluster: Cluster, row: GpuUnit) -> None:
-    """Delete one stock unit, if it was created; rule `uidstock`: exactly this one."""
+    """Delete a stock unit by its UID, if it was created (rule `uidstock`)."""
     if not row.uid:
         return
     try:
         cluster.delete(GPU_UNIT, row.name, namespace=row.namespace, uid=row.uid)
     except ClusterConflict:
-        # Not every conflict means that another unit has its name.
+        # A conflict does not always mean that another unit has the name.
         found = _read(cluster, row)
         if found is not None and found["metadata"]["uid"] == row.uid:
             raise
@@ -167,7 +164,7 @@ def _delete(cluster: Cluster, row: GpuUnit) -> None:
 def _name_conflict(row: GpuUnit, found: Manifest) -> Failed:
     return Failed(
         "name_conflict",
-        f"A GPU unit '{row.name}' that this operation did not create exists in the namespace"
-        f" '{row.namespace}'. Delete it, and seed again.",
+        f"The namespace '{row.namespace}' has a GPU unit '{row.name}' that this operation did not"
+        " create. Delete the unit, and seed again.",
         resource=found,
     )

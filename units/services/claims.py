@@ -1,9 +1,10 @@
-"""Claims of stock: the rows decide which operation gets which stock unit.
+"""Claims, consumes and releases stock units.
 
-A stock row is free, claimed by one open operation, consumed by one unit (final), or deleted. This
-module makes the changes of a hand-over, in the transaction of its caller; removals are in `stock`
-and `outcomes`, the recovery in `units.recovery`. `CLAIMABLE` in `units.models` defines which stock
-is free. The rules in comments are those of the model in `tests/model`.
+The row of a stock unit decides which operation gets it. It is either free (`CLAIMABLE` in
+`units.models`), claimed by one open operation, consumed by one unit, or deleted; a consumed stock
+unit is never released. This module writes the changes of a hand-over, in the transaction of the
+caller. The modules `stock` and `outcomes` write removals, and `units.recovery` writes the changes
+of a recovery. Comments name rules of the model in `tests/model`.
 """
 
 from typing import Final
@@ -26,26 +27,30 @@ from units.selectors import claimable
 from units.services.names import UnitTask
 
 GONE = Q(deletion_requested_at__isnull=False) | Q(deleted_at__isnull=False)
-"""Stock that is never claimed again, whether its resource still exists or not."""
+"""The condition of stock units that can never be claimed again."""
 
 GPU_RELEASE_SECONDS: Final = 3.0
-"""Seconds after which a consumed stock unit is reconciled if the deletion event of its last pod,
-which usually arrives much earlier, is missing."""
+"""Delay in seconds after which a consumed stock unit and its consumer are reconciled in any case.
+The deletion event of the last pod usually triggers the reconciliation much earlier."""
 
 
 def claimable_stock(spec_name: str, *, stock_name: str = "") -> QuerySet[GpuUnit]:
-    """Return the stock that may be claimed, oldest first; none of a disabled spec."""
+    """Return the claimable stock units of a GPU spec, oldest first; none if the spec is disabled.
+
+    If `stock_name` is specified, return only the stock unit with this name.
+    """
     disabled = GpuSpec.objects.filter(name=OuterRef("spec_name"), is_enabled=False)
     free = claimable(spec_name).filter(~Exists(disabled))
     return free.filter(name=stock_name) if stock_name else free
 
 
 def claim(operation: Operation, free: QuerySet[GpuUnit], *, waits: bool) -> GpuUnit | None:
-    """Claim the first row of `free` for `operation` and return it; None without any.
+    """Claim the first row of `free` for `operation`.
 
-    Rows that another transaction has locked are skipped. With `waits`, if no other row is left,
-    they are waited for one after the other: the mirror may have locked a free row, and N claims
-    over M free rows must succeed exactly min(N, M) times.
+    Returns the claimed row, or `None` if no row can be claimed. Rows that another transaction has
+    locked are skipped. If `waits` is true and all rows are locked, the claim waits for the locks:
+    the mirror may hold the lock of a free row, and N claims of M free rows must succeed exactly
+    min(N, M) times.
     """
     free = free.only("name", "spec")
     claimed_row = free.select_for_update(skip_locked=True, of=("self",)).first()
@@ -57,10 +62,10 @@ def claim(operation: Operation, free: QuerySet[GpuUnit], *, waits: bool) -> GpuU
 
 
 def _first_unlocked(free: QuerySet[GpuUnit]) -> GpuUnit | None:
-    """Wait for locked rows; return the first that is still free, locked.
+    """Wait for the locks of the rows; return the first row that is still free, locked.
 
-    A row that turns out not to be free would stay locked until the end of the transaction, and two
-    transactions that wait for each other's rows would deadlock: the savepoint releases it.
+    If a row turns out to be claimed, rolling back the savepoint releases its lock. Otherwise, two
+    transactions that wait for each other's rows would deadlock.
     """
     for row_id in list(free.values_list("pk", flat=True)):
         with transaction.atomic():
@@ -72,22 +77,22 @@ def _first_unlocked(free: QuerySet[GpuUnit]) -> GpuUnit | None:
 
 
 def claimed_stock(operation: Operation) -> GpuUnit | None:
-    """Return the stock unit that `operation` has claimed."""
+    """Return the stock unit that `operation` has claimed, or `None`."""
     return GpuUnit.objects.filter(claimed_by=operation).order_by("id").first()
 
 
 def reassign(operation: Operation, deleted: GpuUnit | None, free: QuerySet[GpuUnit]) -> bool:
-    """Claim another row in place of one whose resource was deleted.
+    """Claim another stock unit instead of one whose resource was deleted.
 
     Returns:
-        False if no other row is free; nothing is written then.
+        Whether a stock unit was claimed. If no stock unit is free, nothing is written.
     """
     lost = GpuUnit.objects.filter(pk=deleted.pk if deleted else 0, claimed_by=operation)
-    # The old row is locked first and the new one without waiting, which excludes a deadlock.
+    # No deadlock is possible: the old row is locked first, and the new one without waiting.
     found = list(lost.select_for_update())
     if claim(operation, free, waits=False) is None:
         return False
-    # Rule `gonerow`: this row is never free again; the reconciler closes it.
+    # Rule `gonerow`: this row is never free again. The reconciler closes it.
     gone = GpuUnit.objects.filter(pk__in=[row.pk for row in found])
     gone.update(claimed_by=None)
     unit_ending(gone)
@@ -96,13 +101,13 @@ def reassign(operation: Operation, deleted: GpuUnit | None, free: QuerySet[GpuUn
 
 
 def consume(operation: Operation, unit: Manifest) -> bool:
-    """Record that `unit` consumed the stock that it names as its source; release other claims.
+    """Record that `unit` consumed its source, and release all other claims of `operation`.
 
-    Rule `named`: the source is read from the unit as the cluster returned it, never from the
-    claim. It is consumed if this operation claims it, or if it is deleted and not consumed.
+    The source is read from the unit as the cluster returned it, never from the claim (rule
+    `named`). It is consumed if this operation claims it, or if it is deleted and not consumed.
 
     Returns:
-        Whether the source still existed, so that its pods have yet to be deleted.
+        Whether the source still existed, so that its pods must still be deleted.
     """
     source = source_of(unit)
     existed = source is not None and _consume(operation, source, unit["metadata"]["uid"])
@@ -115,7 +120,7 @@ def _consume(operation: Operation, source: SourceReference, unit_uid: str) -> bo
     free = rows.filter(consumed_by="")  # Rule `final`.
     columns = {"claimed_by": None, "consumed_by": unit_uid, "consumed_at": Now()}
     if free.filter(claimed_by=operation).exclude(GONE).update(**columns):
-        # The run that records this deletes the source next; the mark is for when it does not.
+        # The worker deletes the source next. If the worker is killed, the mark has it reconciled.
         mark_due_in(rows, GPU_RELEASE_SECONDS)
         return True
     is_eligible = Q(claimed_by=operation) | (GONE & Q(claimed_by__isnull=True))
@@ -125,7 +130,7 @@ def _consume(operation: Operation, source: SourceReference, unit_uid: str) -> bo
 
 
 def consumed_stock(unit: Manifest) -> QuerySet[GpuUnit]:
-    """Return the row of the stock that `unit` names, if exactly this unit consumed it."""
+    """Return the row of the source of `unit`, if exactly this unit consumed it."""
     source = source_of(unit)
     return GpuUnit.objects.filter(
         role=UnitRole.STOCK,
@@ -135,7 +140,7 @@ def consumed_stock(unit: Manifest) -> QuerySet[GpuUnit]:
 
 
 def release_claims(operation: Operation) -> None:
-    """Release the claims of an operation that ends."""
+    """Release the claims of an operation that ends, and enqueue their stock units."""
     rows = GpuUnit.objects.filter(claimed_by=operation)
     ids = list(rows.values_list("id", flat=True))
     if ids:
@@ -144,7 +149,7 @@ def release_claims(operation: Operation) -> None:
 
 
 def reconcile_later(rows: QuerySet[GpuUnit], seconds: float) -> None:
-    """Have the rows reconciled after `seconds`, unless an event comes earlier."""
+    """Enqueue the rows for reconciliation after `seconds`; an event can enqueue them earlier."""
     mark_due_in(rows, seconds)
     for row_id in rows.values_list("id", flat=True):
         enqueue_after_commit(
@@ -153,10 +158,10 @@ def reconcile_later(rows: QuerySet[GpuUnit], seconds: float) -> None:
 
 
 def unit_reconcile_soon(unit: GpuUnit) -> None:
-    """Have a unit reconciled now, without waiting for the backoff of its failures.
+    """Enqueue a unit for reconciliation, regardless of the backoff of its failures.
 
     Raises:
-        PhaseConflict: it has no resource.
+        PhaseConflict: If the unit has no resource.
     """
     if unit.deleted_at or not unit.uid:
         msg = f"The GPU unit '{unit.name}' has no resource in the cluster."
@@ -166,7 +171,7 @@ def unit_reconcile_soon(unit: GpuUnit) -> None:
 
 
 def reconcile_soon(rows: QuerySet[GpuUnit], urgency: Urgency = Urgency.NEXT) -> None:
-    """Mark the rows with a resource due, and enqueue them after the commit."""
+    """Mark the rows that have a resource due, and enqueue them after the commit."""
     for row_id in mark_changed(rows.filter(deleted_at__isnull=True).exclude(uid="")):
         enqueue_after_commit(
             UnitTask.RECONCILE_UNIT, row_id, queue=Queue.RECONCILE, urgency=urgency

@@ -1,4 +1,7 @@
-"""Periodic writes: capacity samples, nodes with a shortage, retention. Called by tasks."""
+"""Writes capacity samples and GPU shortages, and deletes rows past their retention.
+
+Called by periodic tasks.
+"""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -15,11 +18,11 @@ from units.models import CLAIMABLE, CapacitySample, GpuUnit, ShortNode, UnitHist
 from units.selectors import capacity_by_spec, short_nodes
 
 LONGEST_SAMPLE: Final = timedelta(hours=1)
-"""Maximum time that one sample covers; a longer gap counts as unsampled time."""
+"""Maximum time that one sample covers. After a longer gap, the sample covers no time."""
 
 
 def capacity_sample() -> None:
-    """Insert a sample for each GPU spec: the GPU-seconds of its ready stock since the last one."""
+    """Insert a sample of the GPU-seconds of ready stock for each GPU spec."""
     with transaction.atomic():
         ready = GpuUnit.objects.filter(CLAIMABLE).order_by()
         gpus = dict(ready.values_list("spec_name").annotate(Sum("gpu")))
@@ -37,7 +40,10 @@ def capacity_sample() -> None:
 
 
 def short_nodes_update(found: Sequence[Shortage]) -> set[str]:
-    """Replace the known shortages, in the caller's transaction; return the nodes that changed."""
+    """Replace the recorded shortages with `found`, in the transaction of the caller.
+
+    Returns the names of the nodes whose shortage changed.
+    """
     differences = set(found) ^ set(short_nodes())
     changed = {shortage.node for shortage in differences}
     ShortNode.objects.filter(name__in=changed).delete()
@@ -47,15 +53,16 @@ def short_nodes_update(found: Sequence[Shortage]) -> set[str]:
             for shortage in found
             if shortage in differences
         ),
-        ignore_conflicts=True,  # A concurrent comparison inserted it; the next one corrects it.
+        ignore_conflicts=True,  # If a concurrent comparison inserted it, the next one corrects it.
     )
     return changed
 
 
 def units_prune() -> int:
-    """Delete rows of deleted units, history and samples past their retention; return the count.
+    """Delete the rows of deleted units, history entries and samples past their retention.
 
-    A stock row is kept while the unit that consumed it exists: it records whose GPU that is.
+    The row of a stock unit is kept while its consumer exists, because it names the consumer.
+    Returns the number of deleted rows.
     """
     expired = Now() - timedelta(days=RETENTION_DAYS)
     consumers = GpuUnit.objects.filter(uid=OuterRef("consumed_by"), deleted_at__isnull=True)

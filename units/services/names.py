@@ -1,4 +1,4 @@
-"""Names of the tasks and of the kinds of operation of this app."""
+"""Names of the Celery tasks and the operation kinds of this app."""
 
 from enum import StrEnum
 from typing import Final
@@ -9,11 +9,11 @@ from units.phases import UnitRole
 from units.selectors import START_KIND
 
 UNIT_KIND: Final = "GPUUnit"
-"""Kubernetes kind of the objects of this app's operations."""
+"""The Kubernetes kind of the objects of this app's operations."""
 
 
 class UnitTask(StrEnum):
-    """Names of this app's tasks."""
+    """Names of the Celery tasks of this app."""
 
     RECONCILE_UNIT = "units.reconcile_unit"
     SWEEP_UNITS = "units.sweep_units"
@@ -39,5 +39,5 @@ class UnitOperation(StrEnum):
 
 
 def urgency_of(role: UnitRole) -> Urgency:
-    """Return the urgency of work on units of a role: a user waits for active units."""
+    """Return the urgency of work on units of a role. Users wait for active units."""
     return Urgency.LAST if role == UnitRole.STOCK else Urgency.NEXT

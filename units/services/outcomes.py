@@ -1,4 +1,7 @@
-"""Applies outcomes and steps of operations to the rows, in the transactions that record them."""
+"""Records the steps and outcomes of operations on units, in the transactions that record them.
+
+The `settle_*` functions are called in the transaction that ends the operation.
+"""
 
 from collections.abc import Mapping
 
@@ -6,6 +9,7 @@ from django.db.models import QuerySet
 
 from gpuplatform.kube.kinds import Manifest
 from gpuplatform.operations.models import Operation
+from gpuplatform.operations.registry import Done, Failed
 from gpuplatform.queueing import Urgency
 from gpuplatform.reconciliation.mirror import withdraw_deletion
 from units.mirror import unit_gone, unit_recorded
@@ -20,54 +24,58 @@ from units.services.claims import (
 from units.services.stock import restock
 
 
-def unit_created(operation: Operation, resource: Manifest) -> None:
-    """Copy the created resource into the row, and consume the stock that it names."""
-    unit_recorded(_row_of(operation).filter(uid=""), resource)
-    _hand_over(operation, resource)
+def settle_create(operation: Operation, outcome: Done | Failed) -> None:
+    """Copy the created unit and consume its source, or release the claim and close the row."""
+    rows = _row_of(operation)
+    if isinstance(outcome, Failed):
+        release_claims(operation)
+        unit_gone(rows.filter(uid=""), outcome.resource)
+    elif outcome.resource is not None:
+        unit_recorded(rows.filter(uid=""), outcome.resource)
+        _hand_over(operation, outcome.resource)
 
 
-def unit_create_failed(operation: Operation, conflicting: Manifest | None) -> None:
-    """Release the claim and close the row; copy the conflicting resource, if there is one."""
-    release_claims(operation)
-    unit_gone(_row_of(operation).filter(uid=""), conflicting)
+def settle_start(operation: Operation, outcome: Done | Failed) -> None:
+    """Copy the started unit and consume its source, or release the claim.
+
+    After a failure, the unit counts as suspended, whether the start changed it or not.
+    """
+    rows = _row_of(operation)
+    if isinstance(outcome, Failed):
+        release_claims(operation)
+        reconcile_soon(rows)
+    elif outcome.resource is not None:
+        unit_recorded(rows, outcome.resource)
+        _hand_over(operation, outcome.resource)
 
 
-def unit_started(operation: Operation, resource: Manifest) -> None:
-    """Copy the started unit, and consume the stock that it names."""
-    unit_recorded(_row_of(operation), resource)
-    _hand_over(operation, resource)
+def settle_change(operation: Operation, outcome: Done | Failed) -> None:
+    """Copy the changed or stopped unit and enqueue it."""
+    if isinstance(outcome, Done):
+        if outcome.resource is not None:
+            unit_recorded(_row_of(operation), outcome.resource)
+        reconcile_soon(_row_of(operation))
 
 
-def unit_start_failed(operation: Operation) -> None:
-    """Release the claim; the unit counts as suspended, whether it was changed or not."""
-    release_claims(operation)
-    reconcile_soon(_row_of(operation))
-
-
-def unit_changed(operation: Operation, resource: Manifest | None) -> None:
-    """Copy the changed resource, and have it reconciled."""
-    if resource is not None:
-        unit_recorded(_row_of(operation), resource)
-    reconcile_soon(_row_of(operation))
-
-
-def unit_deletion_sent(operation: Operation) -> None:
-    """Have the reconciler confirm the deletion; restock if the spec requests it."""
-    reconcile_soon(_row_of(operation))
-    for unit in _row_of(operation):
-        restock(unit)
+def settle_delete(operation: Operation, outcome: Done | Failed) -> None:
+    """Enqueue the unit, so that the reconciler confirms the deletion, and restock if required."""
+    if isinstance(outcome, Done):
+        reconcile_soon(_row_of(operation))
+        for unit in _row_of(operation):
+            restock(unit)
 
 
 def stock_to_create(operation: Operation) -> QuerySet[GpuUnit]:
-    """Return the rows of a seeding whose resource is not created yet, by ordinal."""
+    """Return the rows of a seeding whose resource is not created yet, sorted by ordinal."""
     rows = operation.gpu_units.filter(uid="", deleted_at__isnull=True)
     return rows.order_by("ordinal")
 
 
 def stock_created(operation: Operation, step: Mapping[int, Manifest | None]) -> None:
-    """Record what a step of a seeding created, by row id; None for rows that are not wanted.
+    """Record the result of a step of a seeding.
 
-    A recorded unit is never created again, even if it is deleted.
+    `step` contains the created resource of each row id, or `None` for a row whose removal was
+    requested before. A recorded unit is never created again, even if it is deleted.
     """
     created = {row_id: resource for row_id, resource in step.items() if resource is not None}
     for row_id, resource in created.items():
@@ -77,35 +85,36 @@ def stock_created(operation: Operation, step: Mapping[int, Manifest | None]) -> 
     _progressed(operation, operation.progress_total - stock_to_create(operation).count())
 
 
-def stock_seeding_ended(operation: Operation) -> None:
-    """Close the rows whose resource was not created; the other units stay."""
+def settle_seed(operation: Operation, _outcome: Done | Failed) -> None:
+    """Close the rows whose resource was not created. The other stock units are kept."""
     unit_gone(stock_to_create(operation).order_by(), None)
 
 
 def stock_to_remove(operation: Operation) -> QuerySet[GpuUnit]:
-    """Return the rows that a removal has yet to remove."""
+    """Return the rows that a removal has not removed yet."""
     return GpuUnit.objects.filter(claimed_by=operation).order_by("id")
 
 
 def stock_removal_sent(operation: Operation, rows: list[int]) -> None:
-    """Record whose deletion was sent; the reconciler confirms it."""
+    """Record the ids of rows whose resource was deleted; the reconciler confirms the deletion."""
     sent = GpuUnit.objects.filter(pk__in=rows, claimed_by=operation)
     sent.update(claimed_by=None)
     reconcile_soon(GpuUnit.objects.filter(pk__in=rows), Urgency.LAST)
     _progressed(operation, operation.progress_total - stock_to_remove(operation).count())
 
 
-def stock_removal_failed(operation: Operation) -> None:
-    """Release the rows that were not removed; their next copy sets their phase."""
-    rows = GpuUnit.objects.filter(
-        pk__in=list(stock_to_remove(operation).values_list("pk", flat=True))
-    )
-    withdraw_deletion(rows, claimed_by=None)
-    reconcile_soon(rows, Urgency.LAST)
+def settle_remove(operation: Operation, outcome: Done | Failed) -> None:
+    """Release the stock units that were not removed. The next copy of each sets its phase."""
+    if isinstance(outcome, Failed):
+        rows = GpuUnit.objects.filter(
+            pk__in=list(stock_to_remove(operation).values_list("pk", flat=True))
+        )
+        withdraw_deletion(rows, claimed_by=None)
+        reconcile_soon(rows, Urgency.LAST)
 
 
 def _hand_over(operation: Operation, unit: Manifest) -> None:
-    """Consume the stock; the unit waits for the deletion of the stock's pods."""
+    """Consume the source and enqueue the unit, which waits until the source's pods are deleted."""
     if consume(operation, unit):
         reconcile_later(_row_of(operation), GPU_RELEASE_SECONDS)
     else:

@@ -1,8 +1,8 @@
-"""Seeds and removes stock, maintains warm targets, and removes the stock of disabled specs."""
+"""Seeds and removes stock, maintains the warm targets, and removes stock of disabled GPU specs."""
 
 import uuid
+from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import replace
 from typing import Any, Final
 
 from django.db import transaction
@@ -24,7 +24,7 @@ from gpuplatform.tenancy.models import Tenant
 from gpuplatform.tenancy.selectors import tenant_by_name
 from inventory.models import GpuSpec
 from units.core.names import stock_batch_name, stock_name
-from units.core.spec import parse_unit_spec
+from units.core.spec import GPUUnitSpec
 from units.history import append_history
 from units.mirror import spec_columns
 from units.models import GpuUnit
@@ -35,26 +35,28 @@ from units.services.claims import claimable_stock
 from units.services.names import UNIT_KIND, UnitOperation, urgency_of
 
 MAX_TOP_UP: Final = 10
-"""Maximum number of stock units of one top-up; a large target is reached in several."""
+"""Maximum number of stock units that one top-up creates."""
 
 MAX_FAILED: Final = 3
-"""Number of failed stock units of a spec at which its top-up stops."""
+"""Number of failed stock units of a GPU spec at which its top-up stops."""
 
 _TOP_UP_PREFIX = "top-up"
 _BATCH = 500
 
 
 def stock_seed(*, tenant: Tenant, body: StockSeed) -> Accepted:
-    """Accept the seeding of stock and insert its rows, `Pending` and without a UID.
+    """Accept the seeding of stock and insert its rows in phase `Pending`, without UIDs.
 
-    A spec that is not in the catalogue is added with the values of this request.
+    An unknown GPU spec is added to the catalogue with the values of the request.
 
     Raises:
-        InvalidSpec: a value differs from the catalogue.
-        PhaseConflict: the spec is disabled.
-        OperationConflict: the operationID belongs to another request.
+        InvalidSpec: If a value differs from the catalogue.
+        PhaseConflict: If the GPU spec is disabled.
+        OperationConflict: If the operationID belongs to another request.
     """
-    request = _request(tenant, UnitOperation.SEED, body.operation_id, body.spec_name)
+    request = _request(
+        tenant, UnitOperation.SEED, body.operation_id, body.spec_name, body.payload()
+    )
 
     def prepare(operation: Operation) -> int:
         spec = _catalogued(body)
@@ -63,83 +65,83 @@ def stock_seed(*, tenant: Tenant, body: StockSeed) -> Accepted:
             raise PhaseConflict(msg)
         return _insert_stock(operation, spec, body.replicas)
 
-    return operation_accept(replace(request, payload=body.payload()), prepare=prepare)
+    return operation_accept(request, prepare=prepare)
 
 
 def stock_remove(*, tenant: Tenant, operation_id: str, spec_name: str, number: int) -> Accepted:
-    """Accept the removal of exactly `number` ready, unclaimed stock units, or of none.
+    """Accept the removal of exactly `number` ready, unclaimed stock units.
 
     Raises:
-        InsufficientCapacity: fewer are ready and unclaimed.
-        OperationConflict: the operationID belongs to another request.
+        InsufficientCapacity: If fewer stock units are ready and unclaimed; none is removed then.
+        OperationConflict: If the operationID belongs to another request.
     """
-    request = _request(tenant, UnitOperation.REMOVE, operation_id, spec_name)
 
     def prepare(operation: Operation) -> int:
-        # Creates claim the oldest first, so removing the newest disturbs them least.
+        # Claims take the oldest stock units first, so the newest ones are removed.
         free = claimable_stock(spec_name).order_by("-id").select_for_update(of=("self",))
         rows = list(free.values_list("id", flat=True)[:number])
         if len(rows) < number:
             msg = (
-                f"{number} stock units of the GPU spec '{spec_name}' are requested, and"
-                f" {len(rows)} are ready and unclaimed. None was removed."
+                f"Only {len(rows)} stock units of the GPU spec '{spec_name}' are ready and"
+                f" unclaimed, but the removal of {number} was requested. None was removed."
             )
             raise InsufficientCapacity(msg)
         return _claim_for_removal(operation, rows)
 
     payload = {"specName": spec_name, "number": number}
-    return operation_accept(replace(request, payload=payload), prepare=prepare)
+    request = _request(tenant, UnitOperation.REMOVE, operation_id, spec_name, payload)
+    return operation_accept(request, prepare=prepare)
 
 
 def stock_remove_one(*, tenant: Tenant, operation_id: str, stock: GpuUnit) -> Accepted:
-    """Accept the removal of this unclaimed stock unit, whether it is ready or not.
+    """Accept the removal of an unclaimed stock unit, whether it is ready or not.
 
     Raises:
-        NotFound: it is consumed or deleted.
-        PhaseConflict: it is claimed or being deleted.
-        OperationConflict: the operationID belongs to another request.
+        NotFound: If the stock unit is consumed or deleted.
+        PhaseConflict: If the stock unit is claimed or being deleted.
+        OperationConflict: If the operationID belongs to another request.
     """
-    request = _request(tenant, UnitOperation.REMOVE, operation_id, stock.spec_name)
 
     def prepare(operation: Operation) -> int:
         rows = _unclaimed(stock.spec_name).filter(pk=stock.pk, deletion_requested_at__isnull=True)
         found = rows.select_for_update(of=("self",)).first()
         if found is None:
             held = stock_get(stock.name)
-            msg = f"The stock unit '{held.name}' is claimed or being deleted."
+            msg = f"The stock unit '{held.name}' is claimed or is being deleted. Try again later."
             raise PhaseConflict(msg)
         return _claim_for_removal(operation, [found.pk])
 
     payload = {"specName": stock.spec_name, "stockName": stock.name}
-    return operation_accept(replace(request, payload=payload), prepare=prepare)
+    request = _request(tenant, UnitOperation.REMOVE, operation_id, stock.spec_name, payload)
+    return operation_accept(request, prepare=prepare)
 
 
 def stock_drain(spec: GpuSpec) -> Accepted | None:
-    """Accept the removal of all unclaimed stock of a spec; None without any.
+    """Accept the removal of all unclaimed stock of a GPU spec.
 
-    Claimed stock stays for its unit; if the claim is released, the next call removes it.
+    Returns `None` if all stock is claimed or deleted. Claimed stock is kept for its unit; if the
+    claim is released, the next call removes it.
     """
     left = _unclaimed(spec.name).filter(deletion_requested_at__isnull=True)
     if not left.exists():
         return None
-    tenant = tenant_by_name()
-    operation_id = f"drain-{uuid.uuid4().hex}"
-    request = _request(tenant, UnitOperation.REMOVE, operation_id, spec.name)
+    operation_id, payload = f"drain-{uuid.uuid4().hex}", {"specName": spec.name}
+    request = _request(tenant_by_name(), UnitOperation.REMOVE, operation_id, spec.name, payload)
 
     def prepare(operation: Operation) -> int:
         locked = left.order_by("-id").select_for_update(of=("self",))
         return _claim_for_removal(operation, list(locked.values_list("id", flat=True)))
 
-    with suppress(InsufficientCapacity):  # All of it has just been claimed.
-        return operation_accept(replace(request, payload={"specName": spec.name}), prepare=prepare)
+    with suppress(InsufficientCapacity):  # Other operations have claimed all of it.
+        return operation_accept(request, prepare=prepare)
     return None
 
 
 def top_up(spec: GpuSpec) -> Accepted | None:
-    """Seed the stock that is missing to the warm target of a spec; None if none is needed.
+    """Seed the stock units that are missing to the warm target of a GPU spec.
 
-    At most one top-up of a spec is open, with at most `MAX_TOP_UP` units; of two concurrent calls
-    one returns None.
+    Returns `None` if no stock is missing, or if the GPU spec cannot be topped up. At most one
+    top-up of a GPU spec is open, with at most `MAX_TOP_UP` stock units.
     """
     with transaction.atomic():
         rows = GpuSpec.objects.filter(pk=spec.pk).select_for_update(skip_locked=True)
@@ -155,14 +157,17 @@ def top_up(spec: GpuSpec) -> Accepted | None:
 
 
 def top_up_obstacle(spec: GpuSpec) -> str:
-    """Return why a spec has no top-up, as a sentence; empty if it may have one."""
+    """Return a sentence that explains why a GPU spec is not topped up; empty if it can be."""
     if not spec.is_enabled:
         return "The GPU spec is disabled."
     if spec.is_top_up_paused:
         return "The top-up is paused."
     failed = _unclaimed(spec.name).filter(phase=UnitPhase.FAILED).count()
     if failed >= MAX_FAILED:
-        return f"{failed} stock units have failed. The top-up resumes when fewer have."
+        return (
+            f"{failed} stock units have failed. The top-up resumes when fewer than {MAX_FAILED}"
+            " have failed."
+        )
     open_seeds = Operation.objects.filter(
         kind=UnitOperation.SEED,
         operation_id__startswith=f"{_TOP_UP_PREFIX}-",
@@ -173,13 +178,13 @@ def top_up_obstacle(spec: GpuSpec) -> str:
 
 
 def stock_tend() -> None:
-    """Top up the stock of every enabled spec, and remove the stock of disabled ones."""
+    """Top up the stock of all enabled GPU specs, and remove the stock of disabled ones."""
     for spec in GpuSpec.objects.order_by("name"):
         stock_tend_spec(spec)
 
 
 def stock_tend_spec(spec: GpuSpec) -> None:
-    """Top up the stock of a spec, or remove it if the spec is disabled."""
+    """Top up the stock of a GPU spec, or remove it if the GPU spec is disabled."""
     if spec.is_enabled:
         top_up(spec)
     else:
@@ -187,9 +192,9 @@ def stock_tend_spec(spec: GpuSpec) -> None:
 
 
 def restock(unit: GpuUnit) -> Accepted | None:
-    """Seed one stock unit for a deleted unit that held a GPU, if its spec requests it.
+    """Seed one stock unit for a deleted unit that held GPUs, if its GPU spec requires it.
 
-    At most once for each unit, however often its deletion is requested.
+    Each unit is replaced at most once, even if its deletion is requested several times.
     """
     wanted = GpuSpec.objects.filter(
         name=unit.spec_name, restocks_on_delete=True, is_enabled=True
@@ -197,26 +202,25 @@ def restock(unit: GpuUnit) -> Accepted | None:
     held = not unit.is_suspended and GpuUnit.objects.filter(consumed_by=unit.uid).exists()
     if wanted is None or not unit.uid or not held:
         return None
-    with suppress(OperationConflict):  # A caller used that operationID; the deletion succeeds.
+    with suppress(OperationConflict):  # A caller used this operationID; the deletion continues.
         return _seed_automatically(wanted, f"restock-{unit.uid}", 1)
     return None
 
 
 def _seed_automatically(spec: GpuSpec, operation_id: str, number: int) -> Accepted:
-    request = _request(tenant_by_name(), UnitOperation.SEED, operation_id, spec.name)
     payload = {"specName": spec.name, "replicas": number}
+    request = _request(tenant_by_name(), UnitOperation.SEED, operation_id, spec.name, payload)
     return operation_accept(
-        replace(request, payload=payload),
-        prepare=lambda operation: _insert_stock(operation, spec, number),
+        request, prepare=lambda operation: _insert_stock(operation, spec, number)
     )
 
 
 def _catalogued(body: StockSeed) -> GpuSpec:
-    """Return the catalogue's entry, or a new one with the values of the request.
+    """Return the GPU spec of a request; add it to the catalogue if it is unknown.
 
     Raises:
-        InvalidSpec: a value differs from the entry.
-        PhaseConflict: the entry was deleted at the same time.
+        InvalidSpec: If a value differs from the catalogue.
+        PhaseConflict: If the GPU spec is deleted concurrently.
     """
     entry = GpuSpec(
         name=body.spec_name,
@@ -227,27 +231,31 @@ def _catalogued(body: StockSeed) -> GpuSpec:
     GpuSpec.objects.bulk_create([entry], ignore_conflicts=True)
     spec = GpuSpec.objects.filter(name=body.spec_name).first()
     if spec is None:
-        msg = f"The GPU spec '{body.spec_name}' was deleted at the same time. Try again."
+        msg = f"The GPU spec '{body.spec_name}' was deleted during the request. Try again."
         raise PhaseConflict(msg)
     pairs = {
         "cpu": (body.cpu, spec.cpu),
         "memory": (body.memory, spec.memory),
         "gpu": (body.gpu, spec.gpu),
     }
-    faults = [
-        FieldError(name, f"The catalogue has {known or 'none'} for '{spec.name}', not {given}.")
+    errors = [
+        FieldError(
+            name,
+            f"The catalogue has the value {known or 'none'} for the GPU spec '{spec.name}', not"
+            f" {given}.",
+        )
         for name, (given, known) in pairs.items()
         if given is not None and given != known
     ]
-    if faults:
-        raise invalid_spec(faults)
+    if errors:
+        raise invalid_spec(errors)
     return spec
 
 
 def _insert_stock(operation: Operation, spec: GpuSpec, number: int) -> int:
-    """Insert the rows of a seeding and return the id of the first.
+    """Insert the rows of a seeding with the values of the catalogue.
 
-    The values of the catalogue are copied, so a change of the catalogue does not affect them.
+    Returns the id of the first row.
     """
     batch = operation.object_name
     columns = spec_columns(_stock_spec(spec))
@@ -265,7 +273,7 @@ def _insert_stock(operation: Operation, spec: GpuSpec, number: int) -> int:
     GpuUnit.objects.bulk_create(rows, batch_size=_BATCH, ignore_conflicts=True)
     inserted = list(operation.gpu_units.order_by("id").values_list("id", flat=True))
     if len(inserted) < number:
-        msg = f"A stock unit whose name begins with '{batch}' exists already."
+        msg = f"A stock unit whose name begins with '{batch}' already exists."
         raise NameConflict(msg)
     _set_total(operation, number)
     return inserted[0]
@@ -278,7 +286,7 @@ def _stock_spec(spec: GpuSpec) -> dict[str, Any]:
         placement["nodeSelector"] = selector
     values = {"cpu": spec.cpu, "memory": spec.memory, "gpu": spec.gpu, "placement": placement}
     given = {key: value for key, value in values.items() if value}
-    return parse_unit_spec({"specName": spec.name, **given}).normalised()
+    return GPUUnitSpec.parse({"specName": spec.name, **given}).normalised()
 
 
 def _claim_for_removal(operation: Operation, rows: list[int]) -> int:
@@ -302,8 +310,16 @@ def _unclaimed(spec_name: str) -> QuerySet[GpuUnit]:
     return GpuUnit.objects.filter(is_stock, claimed_by__isnull=True, spec_name=spec_name)
 
 
-def _request(tenant: Tenant, kind: UnitOperation, operation_id: str, spec_name: str) -> Request:
-    """Return a request whose object is its batch, so that it waits for no other operation."""
+def _request(
+    tenant: Tenant,
+    kind: UnitOperation,
+    operation_id: str,
+    spec_name: str,
+    payload: Mapping[str, Any],
+) -> Request:
+    """Return a request about a batch of stock, so that it does not wait for other operations."""
     batch = stock_batch_name(spec_name, tenant=tenant.name, operation_id=operation_id)
-    request = Request(tenant, operation_id, kind, UNIT_KIND, STOCK_NAMESPACE, batch)
-    return replace(request, urgency=urgency_of(UnitRole.STOCK))
+    urgency = urgency_of(UnitRole.STOCK)
+    return Request(
+        tenant, operation_id, kind, UNIT_KIND, STOCK_NAMESPACE, batch, payload, urgency=urgency
+    )

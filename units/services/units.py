@@ -1,15 +1,10 @@
 """Accepts requests to create, change, stop, start and delete GPU units."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import replace
+from typing import Any
 
-from gpuplatform.errors import (
-    InsufficientCapacity,
-    InvalidSpec,
-    NotFound,
-    PhaseConflict,
-)
+from gpuplatform.errors import InsufficientCapacity, InvalidSpec, PhaseConflict
 from gpuplatform.metrics.declared import CLAIMS_REFUSED
 from gpuplatform.metrics.recorder import count
 from gpuplatform.operations.models import Operation
@@ -17,7 +12,7 @@ from gpuplatform.operations.services import Accepted, Request, name_conflict, op
 from gpuplatform.operations.versions import IF_MATCH, check_version, version_of
 from gpuplatform.reconciliation.mirror import request_deletion
 from gpuplatform.tenancy.models import Tenant
-from units.core.spec import parse_unit_spec
+from units.core.spec import GPUUnitSpec
 from units.history import append_history
 from units.mirror import spec_columns
 from units.models import GpuUnit
@@ -29,13 +24,14 @@ from units.services.names import UNIT_KIND, UnitOperation
 
 
 def unit_create(*, tenant: Tenant, body: GpuUnitCreate) -> Accepted:
-    """Accept the creation of a unit: insert its row and claim a ready stock unit for it.
+    """Accept the creation of a unit, insert its row, and claim a ready stock unit for it.
 
     Raises:
-        InvalidSpec: the namespace is not the tenant's.
-        NameConflict: the name is in use.
-        InsufficientCapacity: no stock of that spec, or not the named stock unit, can be claimed.
-        OperationConflict: the operationID belongs to another request.
+        InvalidSpec: If the namespace is not the namespace of the tenant.
+        NameConflict: If the name is in use.
+        InsufficientCapacity: If no stock unit of the GPU spec can be claimed, or if the named
+            stock unit cannot be claimed.
+        OperationConflict: If the operationID belongs to another request.
     """
     body.check_namespace(tenant.namespace)
 
@@ -46,60 +42,57 @@ def unit_create(*, tenant: Tenant, body: GpuUnitCreate) -> Accepted:
         if stock is None:
             count(CLAIMS_REFUSED, kind=UnitOperation.CREATE)
             raise _insufficient(body)
-        with suppress(InvalidSpec):  # The stock was edited by hand; the worker reports it.
-            wanted = body.spec(parse_unit_spec(stock.spec)).normalised()
+        with suppress(InvalidSpec):  # The worker reports an invalid spec of the stock unit.
+            wanted = body.spec(GPUUnitSpec.parse(stock.spec)).normalised()
             GpuUnit.objects.filter(pk=unit.pk).update(**spec_columns(wanted))
         append_history([unit], operation)
         return unit.pk
 
-    request = _request(tenant, UnitOperation.CREATE, body.operation_id, body.name)
-    return operation_accept(replace(request, payload=body.payload()), prepare=prepare)
+    request = _request(tenant, UnitOperation.CREATE, body.operation_id, body.name, body.payload())
+    return operation_accept(request, prepare=prepare)
 
 
 def unit_update(
     *, tenant: Tenant, name: str, body: GpuUnitUpdate, etag: str | None = None
 ) -> Accepted:
-    """Accept a change of a unit; with `etag`, of exactly that version of it.
+    """Accept a change of a unit. If `etag` is specified, only that version is changed.
 
     Raises:
-        NotFound: the unit does not exist.
-        PhaseConflict: it is being deleted.
-        StaleEtag: it was changed after the caller read it, or a change is in progress.
-        InvalidSpec: the changed spec breaks a rule.
+        NotFound: If the unit does not exist.
+        PhaseConflict: If the unit is being deleted.
+        StaleEtag: If the unit is not at version `etag`, or if a change is in progress.
+        InvalidSpec: If the changed spec is invalid.
     """
 
     def check(operation: Operation, unit: GpuUnit) -> None:
         current = version_of(unit.uid, unit.generation)
         check_version(operation, etag, current, f"the GPU unit '{name}'")
-        body.applied_to(parse_unit_spec(unit.spec))
+        body.applied_to(GPUUnitSpec.parse(unit.spec))
 
-    request = _request(tenant, UnitOperation.UPDATE, body.operation_id, name)
-    version = {} if etag is None else {IF_MATCH: etag}
-    payload = {**body.payload(), **version}
-    return operation_accept(
-        replace(request, payload=payload), prepare=_changing(tenant, name, check)
-    )
+    payload = body.payload() | ({} if etag is None else {IF_MATCH: etag})
+    request = _request(tenant, UnitOperation.UPDATE, body.operation_id, name, payload)
+    return operation_accept(request, prepare=_changing(tenant, name, check))
 
 
 def unit_stop(*, tenant: Tenant, name: str, operation_id: str) -> Accepted:
-    """Accept the stop of a unit: it releases its GPUs and keeps its name.
+    """Accept the stop of a unit, which then releases its GPUs and keeps its name and its spec.
 
     Raises:
-        NotFound: the unit does not exist.
-        PhaseConflict: it is being deleted.
+        NotFound: If the unit does not exist.
+        PhaseConflict: If the unit is being deleted.
     """
     request = _request(tenant, UnitOperation.STOP, operation_id, name)
     return operation_accept(request, prepare=_changing(tenant, name))
 
 
 def unit_start(*, tenant: Tenant, name: str, operation_id: str) -> Accepted:
-    """Accept the start of a stopped unit, and claim ready stock for it.
+    """Accept the start of a stopped unit, and claim a ready stock unit for it.
 
-    Without ready stock the operation waits with the reason `WaitingForStock`.
+    If no stock unit is ready, the operation waits with the reason `WaitingForStock`.
 
     Raises:
-        NotFound: the unit does not exist.
-        PhaseConflict: it is being deleted.
+        NotFound: If the unit does not exist.
+        PhaseConflict: If the unit is being deleted.
     """
     lock = _changing(tenant, name)
 
@@ -114,14 +107,14 @@ def unit_start(*, tenant: Tenant, name: str, operation_id: str) -> Accepted:
 
 
 def unit_request_deletion(*, tenant: Tenant, name: str, operation_id: str) -> Accepted:
-    """Accept the deletion of a unit; its phase is `Terminating` from then on.
+    """Accept the deletion of a unit and set its phase to `Terminating`.
 
     Raises:
-        NotFound: the unit does not exist.
+        NotFound: If the unit does not exist.
     """
 
     def prepare(operation: Operation) -> int:
-        unit = _locked(tenant, name)
+        unit = unit_get(tenant.namespace, name, for_update=True)
         rows = GpuUnit.objects.filter(pk=unit.pk, deletion_requested_at__isnull=True)
         if request_deletion(rows):
             append_history(GpuUnit.objects.filter(pk=unit.pk), operation)
@@ -134,10 +127,10 @@ def unit_request_deletion(*, tenant: Tenant, name: str, operation_id: str) -> Ac
 def _changing(
     tenant: Tenant, name: str, check: Callable[[Operation, GpuUnit], None] = lambda *_: None
 ) -> Callable[[Operation], int]:
-    """Return a `prepare` that locks the row of a unit, and checks that it may be changed."""
+    """Return a `prepare` function that locks the unit and checks that it can be changed."""
 
     def prepare(operation: Operation) -> int:
-        unit = _locked(tenant, name)
+        unit = unit_get(tenant.namespace, name, for_update=True)
         if unit.deletion_requested_at:
             msg = f"The GPU unit '{name}' is being deleted. Wait until it is deleted."
             raise PhaseConflict(msg)
@@ -151,7 +144,7 @@ def _insert(operation: Operation, body: GpuUnitCreate) -> GpuUnit:
     """Insert the row of a new unit and return it.
 
     Raises:
-        NameConflict: the name is in use.
+        NameConflict: If the name is in use.
     """
     row = GpuUnit(
         role=UnitRole.ACTIVE,
@@ -161,7 +154,7 @@ def _insert(operation: Operation, body: GpuUnitCreate) -> GpuUnit:
         name=body.name,
         spec_name=body.spec_name,
     )
-    # The unique name decides: of two concurrent inserts the second one inserts nothing.
+    # The unique constraint decides: of two concurrent inserts, the second inserts no row.
     GpuUnit.objects.bulk_create([row], ignore_conflicts=True)
     row_id = operation.gpu_units.values_list("id", flat=True).first()
     if row_id is None:
@@ -175,27 +168,19 @@ def _insufficient(body: GpuUnitCreate) -> InsufficientCapacity:
     if body.stock_name:
         msg = (
             f"The stock unit '{body.stock_name}' of the GPU spec '{body.spec_name}' cannot be"
-            " claimed: it is not ready, or it is claimed. Choose another one."
+            " claimed, because it is not ready or is already claimed. Choose another one."
         )
     else:
-        msg = f"No stock of the GPU spec '{body.spec_name}' is ready. Try again later."
+        msg = f"No stock unit of the GPU spec '{body.spec_name}' is ready. Try again later."
     return InsufficientCapacity(msg)
 
 
-def _locked(tenant: Tenant, name: str) -> GpuUnit:
-    """Return the live unit, locked, so that operations on it are accepted in one order.
-
-    Raises:
-        NotFound: the unit does not exist.
-    """
-    unit = unit_get(tenant.namespace, name)
-    rows = GpuUnit.objects.select_for_update().filter(pk=unit.pk, deleted_at__isnull=True)
-    found = rows.first()
-    if found is None:
-        msg = f"The GPU unit '{name}' does not exist."
-        raise NotFound(msg)
-    return found
-
-
-def _request(tenant: Tenant, kind: UnitOperation, operation_id: str, name: str) -> Request:
-    return Request(tenant, operation_id, kind, UNIT_KIND, tenant.namespace, name)
+def _request(
+    tenant: Tenant,
+    kind: UnitOperation,
+    operation_id: str,
+    name: str,
+    payload: Mapping[str, Any] | None = None,
+) -> Request:
+    namespace = tenant.namespace
+    return Request(tenant, operation_id, kind, UNIT_KIND, namespace, name, payload=payload or {})

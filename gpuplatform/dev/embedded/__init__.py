@@ -1,5 +1,5 @@
-"""The one-command start: servers from wheels, and a supervisor for the platform's processes.
+"""Embedded servers from wheels, and the runner that supervises all processes of the platform.
 
-Used by `make run` and by the tests; production sets `DATABASE_URL` and `REDIS_URL` instead.
-Nothing here imports Django, so that the runner starts quickly and stays small.
+Used by `make run` and by the tests. Production sets `DATABASE_URL` and `REDIS_URL` instead.
+No module of this package imports Django, so the runner starts quickly and uses little memory.
 """

@@ -1,6 +1,6 @@
-"""The runner, `python -m gpuplatform.dev.embedded`: started by `make run` and `run_platform`.
+"""The runner, `python -m gpuplatform.dev.embedded`, which `make run` and `run_platform` start.
 
-It prepares the servers, and starts, supervises and stops all processes.
+It prepares the servers, then starts, supervises and stops all processes.
 """
 
 import os
@@ -21,11 +21,11 @@ from gpuplatform.dev.embedded.supervisor import Supervisor
 
 
 def main() -> int:
-    """Run the platform until a stop signal arrives or a part ends; return the exit code."""
+    """Run the platform until a stop signal arrives or a part exits, and return the exit code."""
     sys.argv = take_config_option(sys.argv)
     os.chdir(PROJECT_ROOT)
     if os.environ.get("GPUPLATFORM_RUN_BY") == "make":
-        # A make that is killed with SIGKILL would leave this process behind.
+        # Otherwise this process would survive a `make` that is killed with SIGKILL.
         die_with_parent(signal.SIGTERM)
     try:
         options = Options.from_environment(with_config_file(os.environ))
@@ -44,7 +44,7 @@ def _run(options: Options) -> int:
     record = ChildRecord(data.children)
     leftovers = stop_leftovers(record)
     record.begin()
-    shutil.rmtree(data.metrics, ignore_errors=True)  # Left by killed processes.
+    shutil.rmtree(data.metrics, ignore_errors=True)  # Killed processes do not delete their files.
     chosen = choose_port(options.requested_port, DEFAULT_PORT)
     is_first_run = not data.admin_password.exists()
     layout = Layout.prepare(options, chosen.port)
@@ -52,7 +52,7 @@ def _run(options: Options) -> int:
     parts = layout.recovery_parts() if is_recovery else layout.parts()
     console = Console(tuple(part.name for part in parts))
     if leftovers:
-        console.note(f"Stopped processes of an earlier run: {', '.join(leftovers)}.")
+        console.note(f"Stopped processes that an earlier run left behind: {', '.join(leftovers)}.")
     if chosen.notice:
         console.note(chosen.notice)
     data.write_addresses(layout.addresses())
@@ -72,7 +72,7 @@ def _run(options: Options) -> int:
 
 
 def table(layout: Layout, *, shows_password: bool) -> str:
-    """Return the table of addresses, with the password if it is new."""
+    """Return the table of addresses as text; it contains the admin password on the first start."""
     data, url = layout.options.data, f"http://{LOOPBACK}:{layout.port}"
     rows = {
         "Admin": f"{url}/admin/",
@@ -85,7 +85,7 @@ def table(layout: Layout, *, shows_password: bool) -> str:
         "Stop": "Ctrl-C",
     }
     lines = [f"  {name:<11} {value}" for name, value in rows.items()]
-    notice = "Development mode: the API is open to all users of this machine."
+    notice = "Development mode: every user of this machine can call the API without a token."
     return "\n".join(["", "The platform is ready.", "", *lines, "", notice, ""])
 
 

@@ -1,9 +1,9 @@
-"""Child processes that never outlive the runner, not even one that was killed with SIGKILL.
+"""Child processes that do not outlive the runner, even if the runner is killed with SIGKILL.
 
-Three safeguards: each child leads its own process group, which is killed as a whole; on Linux the
-kernel signals the child when the runner dies; and each child is recorded in the data directory, so
-that the next run stops what is left. Start children from the main thread only: the kernel's signal
-is tied to the thread that forked.
+Three mechanisms ensure this. Each child leads its own process group, which is killed as a whole.
+On Linux the kernel signals the child when the runner dies. Each child is recorded in the data
+directory, so that the next run can stop remaining children. Start children only from the main
+thread, because the kernel sends its signal when the thread that forked the child ends.
 """
 
 import ctypes
@@ -27,7 +27,7 @@ from gpuplatform.dev.embedded.processes import (
 )
 
 RUN_VARIABLE = "GPUPLATFORM_RUN"
-"""Environment variable that marks the children of one run."""
+"""Name of the environment variable that contains the id of the run in each child process."""
 
 _PR_SET_PDEATHSIG = 1
 _LIBC = ctypes.CDLL(None, use_errno=True) if IS_LINUX else None
@@ -35,39 +35,42 @@ _LIBC = ctypes.CDLL(None, use_errno=True) if IS_LINUX else None
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """How one process is started and stopped. `user` is (uid, gid), or None for this user."""
+    """The command line of a process and the signal that stops it.
+
+    `user` is a tuple (uid, gid); `None` selects the current user.
+    """
 
     argv: tuple[str, ...]
     env: Mapping[str, str] = field(default_factory=dict)
     cwd: Path | None = None
     user: tuple[int, int] | None = None
     stop_signal: signal.Signals = signal.SIGTERM
-    """Sent to the leader, which stops its own children in order; the group gets SIGKILL later."""
+    """Signal for the group leader, which stops its children. The group gets SIGKILL later."""
 
 
 def die_with_parent(number: signal.Signals) -> None:
-    """Ask the kernel to send this signal when the parent of this process dies; Linux only."""
+    """Request a signal from the kernel for the time when the parent process dies (Linux only)."""
     if _LIBC is not None:
         _LIBC.prctl(_PR_SET_PDEATHSIG, int(number), 0, 0, 0)
 
 
 class ChildRecord:
-    """The file of one run's children, one JSON document per line.
+    """A file that lists the child processes of one run, one JSON document per line.
 
     Each document has the keys `pid`, `started` (see `ProcessState`), `role`, `run` and `signal`.
     """
 
     def __init__(self, path: Path) -> None:
-        """The file need not exist; `begin` creates it."""
+        """Use the file at `path`; `begin` creates the file if it does not exist."""
         self.path = path
         self.run = secrets.token_hex(8)
 
     def begin(self) -> None:
-        """Empty the file; call this after `stop_leftovers`."""
+        """Clear the file. Call `stop_leftovers` first."""
         self.path.write_text("")
 
     def add(self, pid: int, role: str, command: Command) -> None:
-        """Append one child."""
+        """Append an entry for a child process."""
         process = read_process(pid)
         entry = {
             "pid": pid,
@@ -80,7 +83,7 @@ class ChildRecord:
             file.write(json.dumps(entry) + "\n")
 
     def read(self) -> list[dict[str, str | int]]:
-        """Return the entries; an incomplete last line is skipped."""
+        """Return all entries. An incomplete last line is ignored."""
         try:
             lines = self.path.read_text().splitlines()
         except OSError:
@@ -95,14 +98,14 @@ class ChildRecord:
 
 
 class Child:
-    """A started process with the reading end of its output.
+    """A child process and the read end of its output pipe.
 
-    It is not reaped before `wait`: until then the system does not reuse its pid or its process
-    group, so a signal to the group reaches what the process left behind and nothing else.
+    The process is reaped only by `wait`. Until then, the system does not reuse its pid or its
+    process group, so a signal to the group reaches only the process and its descendants.
     """
 
     def __init__(self, process: subprocess.Popen[bytes], output: int) -> None:
-        """`output` is a file descriptor, which is read without blocking."""
+        """Make the file descriptor `output` non-blocking."""
         self.pid = process.pid
         self.output = output
         self.is_silent = False
@@ -111,7 +114,10 @@ class Child:
         os.set_blocking(output, False)
 
     def exit_code(self) -> int | None:
-        """Return the exit code, negative for a signal; None while the process runs."""
+        """Return the exit code, or `None` while the process is running.
+
+        If a signal killed the process, the exit code is the negative signal number.
+        """
         if self._exit_code is not None:
             return self._exit_code
         if not IS_LINUX:
@@ -123,30 +129,30 @@ class Child:
             self._exit_code = -ended.si_status if was_killed else ended.si_status
         return self._exit_code
 
-    def ask_to_stop(self, number: signal.Signals) -> None:
-        """Send the signal to the leader of the group, if it runs."""
+    def send_stop_signal(self, number: signal.Signals) -> None:
+        """Send a signal to the process if it is running."""
         if self.exit_code() is None:
             send_signal(self.pid, number, to_group=False)
 
     def kill_group(self) -> None:
-        """Kill the process, if it runs, and the rest of its group."""
+        """Kill the process and all other processes of its group."""
         send_signal(self.pid, signal.SIGKILL, to_group=True)
 
     def wait(self) -> None:
-        """Wait for the end and reap the process."""
+        """Wait until the process has exited, and reap it."""
         self._process.wait()
 
     def close_output(self) -> None:
-        """Stop reading."""
+        """Close the read end of the output pipe."""
         self.is_silent = True
         os.close(self.output)
 
 
 def launch(command: Command, role: str, record: ChildRecord) -> Child:
-    """Start the command with its output in a pipe, and record it.
+    """Start a command with its output redirected to a pipe, and record the process.
 
     Raises:
-        OSError: It cannot be started.
+        OSError: If the command cannot be started.
     """
     reading, writing = os.pipe()
     try:
@@ -162,7 +168,7 @@ def launch(command: Command, role: str, record: ChildRecord) -> Child:
 def start_child(
     command: Command, role: str, record: ChildRecord, output: int | IO[bytes]
 ) -> subprocess.Popen[bytes]:
-    """Start the command as the leader of a new process group, and record it."""
+    """Start a command as the leader of a new process group, and record the process."""
     parent = os.getpid()
 
     def in_child() -> None:
@@ -190,10 +196,10 @@ def start_child(
 
 
 def living_members(pid: int, started: str, run: str) -> list[int]:
-    """Return the pids of a recorded child's group that are alive and verified to be that run's.
+    """Return the pids of the running processes in the group of a recorded child.
 
-    The leader is identified by pid and start time. When it is gone, its pid may have been reused,
-    so each member of the group must carry the variable of the run.
+    The leader is identified by pid and start time. If it has exited, its pid may have been reused,
+    so each member of the group must have the environment variable of the run.
     """
     leader = read_process(pid)
     if leader and leader.started != started:
@@ -205,9 +211,9 @@ def living_members(pid: int, started: str, run: str) -> list[int]:
 
 
 def stop_leftovers(record: ChildRecord, *, grace_seconds: float = 5.0) -> list[str]:
-    """Stop what an earlier run left running, and return the roles of these processes.
+    """Stop the processes that an earlier run left behind, and return their roles.
 
-    Only processes that are verified children of that run get a signal.
+    Only processes that are verified to be children of that run get a signal.
     """
     found: list[tuple[int, str, str]] = []
     roles: list[str] = []
@@ -221,12 +227,12 @@ def stop_leftovers(record: ChildRecord, *, grace_seconds: float = 5.0) -> list[s
         for member in members if pid not in members else [pid]:
             send_signal(member, signal.Signals(int(entry["signal"])), to_group=False)
 
-    def all_gone() -> bool:
+    def have_exited() -> bool:
         return not any(living_members(*child) for child in found)
 
-    if not wait_until(all_gone, grace_seconds):
+    if not wait_until(have_exited, grace_seconds):
         for child in found:
             for member in living_members(*child):
                 send_signal(member, signal.SIGKILL, to_group=False)
-        wait_until(all_gone, 2.0)
+        wait_until(have_exited, 2.0)
     return roles

@@ -1,4 +1,4 @@
-"""One log for many processes: each line has the name of its process, in color on a terminal."""
+"""The combined log of all processes. Each line starts with the name of its process."""
 
 import os
 import sys
@@ -10,15 +10,18 @@ RUNNER = "run"
 
 
 def has_colour(stream: TextIO, environment: Mapping[str, str]) -> bool:
-    """Return whether to use color: on a terminal, unless NO_COLOR is set (https://no-color.org)."""
+    """Return whether to use colors: the stream is a terminal, and NO_COLOR is not set.
+
+    See https://no-color.org.
+    """
     return stream.isatty() and not environment.get("NO_COLOR")
 
 
 class Console:
-    """Writes whole lines to one stream; a closed stream only silences the log."""
+    """A writer of log lines. If the stream is closed, further lines are discarded."""
 
     def __init__(self, names: tuple[str, ...], stream: TextIO = sys.stdout) -> None:
-        """`names` of the processes determine the width and the colors of the prefix."""
+        """Assign a color to each process in `names`, and align the names in a column."""
         self._stream = stream
         self._width = max(map(len, (*names, RUNNER)))
         self._colours = (
@@ -28,37 +31,37 @@ class Console:
         )
 
     def line(self, name: str, text: str) -> None:
-        """Write one line of the process with this name."""
+        """Write a line of output of the process `name`."""
         prefix = f"{name:<{self._width}} |"
         if colour := self._colours.get(name):
             prefix = f"\x1b[{colour}m{prefix}\x1b[0m"
         self.plain(f"{prefix} {text}" if text else prefix)
 
     def note(self, text: str) -> None:
-        """Write a line of the runner."""
+        """Write a message of the runner."""
         self.line(RUNNER, text)
 
     def plain(self, text: str) -> None:
-        """Write text without a prefix."""
+        """Write multi-line text without a prefix."""
         try:
             self._stream.write(text + "\n")
             self._stream.flush()
         except (OSError, ValueError):
-            # The terminal is closed; the processes still have to be stopped.
+            # The terminal is closed. Continue, because the processes have to be stopped.
             return
 
 
 class LineBuffer:
-    """Splits the output of one process into lines."""
+    """A buffer that splits the output of one process into lines."""
 
     LIMIT = 64 * 1024
 
     def __init__(self) -> None:
-        """Start without a rest."""
+        """Create an empty buffer."""
         self._rest = b""
 
     def feed(self, data: bytes) -> list[str]:
-        """Return the complete lines; a line beyond the limit is split."""
+        """Add output and return the complete lines. Lines above the maximum length are split."""
         *lines, self._rest = (self._rest + data).split(b"\n")
         if len(self._rest) > self.LIMIT:
             lines.append(self._rest)
@@ -66,6 +69,6 @@ class LineBuffer:
         return [line.decode(errors="replace").rstrip("\r") for line in lines]
 
     def flush(self) -> list[str]:
-        """Return the rest, after the end of the process."""
+        """Return the remaining incomplete line after the process has exited."""
         rest, self._rest = self._rest, b""
         return [rest.decode(errors="replace")] if rest else []

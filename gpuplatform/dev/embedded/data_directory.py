@@ -1,7 +1,7 @@
-"""The data directory of development mode: its paths, and its lock for one runner.
+"""The data directory of development mode: its paths, and its lock, which only one runner holds.
 
-Nothing outside of it is changed, with one exception: for root, PostgreSQL needs a directory that
-the user `nobody` can reach, and gets one below /var/lib if this directory is not reachable.
+All files of development mode are below this directory, with one exception. If the runner is root
+and the user `nobody` cannot reach the directory, the data of PostgreSQL is below /var/lib.
 """
 
 import fcntl
@@ -20,14 +20,14 @@ from gpuplatform.dev.embedded.processes import wait_until
 
 PROJECT_ROOT = Path(__file__).resolve().parents[3]
 STOPPING_SECONDS = 15.0
-"""Time that a new runner waits for one that is stopping."""
+"""Time in seconds that a new runner waits for a previous runner that is stopping."""
 
 
 class DataDirectory:
-    """The paths below the data directory. Only the owner can read secrets."""
+    """The paths of files in the data directory. Only their owner can read files with secrets."""
 
     def __init__(self, path: Path) -> None:
-        """`path` is absolute; `create` creates it."""
+        """Use the absolute `path`; `create` creates the directory."""
         self.path = path
         self.run = path / "run"
         self.addresses = self.run / "addresses.json"
@@ -41,14 +41,17 @@ class DataDirectory:
 
     @classmethod
     def from_setting(cls, setting: str) -> "DataDirectory":
-        """Return the directory of GPUPLATFORM_DATA; a relative path is relative to the project."""
+        """Return the directory that the GPUPLATFORM_DATA variable names.
+
+        A relative path is relative to the project root.
+        """
         return cls((PROJECT_ROOT / Path(setting or ".data").expanduser()).resolve())
 
     def create(self) -> None:
-        """Create the directories.
+        """Create the data directory and its subdirectories.
 
         Raises:
-            StartError: The directory cannot be created or written.
+            StartError: If the directory cannot be created or is not writable.
         """
         try:
             self.path.mkdir(parents=True, exist_ok=True)
@@ -63,12 +66,12 @@ class DataDirectory:
 
     @contextmanager
     def owned(self) -> Iterator[None]:
-        """Lock the directory for this runner; the kernel releases the lock when the runner dies.
+        """Lock the directory for this runner, and wait for another runner that is stopping.
 
-        Wait for another runner that is stopping.
+        The kernel releases the lock when the runner exits.
 
         Raises:
-            StartError: Another runner uses the directory.
+            StartError: If another runner uses the directory.
         """
         with self.lock.open("a+") as file:
             if not wait_until(lambda: self._try_lock(file.fileno()), 0.0):
@@ -96,19 +99,19 @@ class DataDirectory:
             )
 
     def mark_stopping(self) -> None:
-        """Let a runner that starts now wait for this one."""
+        """Record that this runner is stopping, so that a new runner waits for it."""
         self.lock.write_text(f"{os.getpid()} stopping")
 
     def is_stopping(self) -> bool:
-        """Return whether the runner that owns the directory is stopping."""
+        """Return whether the runner that holds the lock is stopping."""
         return self.lock.read_text().endswith("stopping")
 
     def write_addresses(self, addresses: dict[str, str]) -> None:
-        """Write the addresses of the servers, for commands that a person runs."""
+        """Write the addresses of the servers to a file that `manage.py` commands read."""
         write_secret(self.addresses, json.dumps(addresses, indent=2) + "\n")
 
     def write_metrics_targets(self, ports: Mapping[str, int]) -> None:
-        """Write the metrics ports in the format of Prometheus' file-based service discovery."""
+        """Write the metrics ports in the format of Prometheus file-based service discovery."""
         targets = [
             {"targets": [f"127.0.0.1:{port}"], "labels": {"process": process}}
             for process, port in ports.items()
@@ -116,13 +119,13 @@ class DataDirectory:
         self.metrics_targets.write_text(json.dumps(targets, indent=2) + "\n")
 
     def remove_addresses(self) -> None:
-        """Delete both files: the servers are stopping."""
+        """Delete the files with addresses and metrics ports."""
         self.addresses.unlink(missing_ok=True)
         self.metrics_targets.unlink(missing_ok=True)
 
 
 def write_secret(path: Path, text: str, owner: tuple[int, int] | None = None) -> None:
-    """Write a file with mode 0600, atomically."""
+    """Write a file atomically with mode 0600."""
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "w") as file:
@@ -133,21 +136,21 @@ def write_secret(path: Path, text: str, owner: tuple[int, int] | None = None) ->
 
 
 def keep_secret(path: Path, length: int = 18) -> str:
-    """Return the secret in this file; the first call creates a random one."""
+    """Return the secret in the file, after creating a random secret if the file does not exist."""
     if not path.exists():
         write_secret(path, secrets.token_urlsafe(length))
     return path.read_text().strip()
 
 
 def is_reachable_by_others(path: Path) -> bool:
-    """Return whether any user can traverse every directory down to this one."""
+    """Return whether every user can traverse the path to this directory."""
     return all(directory.stat().st_mode & 0o001 for directory in (path, *path.parents))
 
 
 def reachable_directory(data: Path, name: str) -> Path:
-    """Return a directory for a server that runs as `nobody`: `data/name`, or the target of a link.
+    """Return a directory that `nobody` can reach: `data/name`, or the target of this symlink.
 
-    The data directory itself may be made traversable; nothing above it is changed.
+    The data directory is made traversable if necessary. Its parent directories are unchanged.
     """
     wanted = data / name
     if wanted.is_symlink():
@@ -163,7 +166,7 @@ def reachable_directory(data: Path, name: str) -> Path:
 
 
 def remove_data(data: Path) -> None:
-    """Delete a data directory and its directories for `nobody`; for tests."""
+    """Delete a data directory of a test and its directories in /var/lib."""
     for link in data.glob("*"):
         if link.is_symlink() and link.resolve().name.startswith("gpuplatform-"):
             shutil.rmtree(link.resolve(), ignore_errors=True)
@@ -171,7 +174,7 @@ def remove_data(data: Path) -> None:
 
 
 def _outside_directory(data: Path, name: str) -> Path:
-    """Create an empty directory outside of the data directory; replace one of earlier data."""
+    """Create an empty directory outside of the data directory, and delete a previous one."""
     digest = hashlib.sha256(str(data).encode()).hexdigest()[:12]
     for parent in (Path("/var/lib"), Path(tempfile.gettempdir())):
         outside = parent / f"gpuplatform-{name}-{digest}"

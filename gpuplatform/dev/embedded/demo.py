@@ -1,8 +1,8 @@
-"""The demo requests, which `make run` sends once to a new platform, through the public API.
+"""The demo requests that `make run` sends to the public API on the first start of a platform.
 
-Three pools: one that becomes ready, one whose image cannot be pulled, one that requests more GPUs
-than exist. Three stock units, a GPU unit on one of them, and a function that is invoked once. The
-operationIDs are fixed, so that sending the requests again changes nothing.
+They create three stock pools (one that becomes ready, one whose image cannot be pulled, and one
+that requests more GPUs than exist), three stock units, a GPU unit that claims one of them, and a
+function that is invoked once. The operationIDs are constant, so the requests are idempotent.
 """
 
 import argparse
@@ -19,7 +19,7 @@ from typing import Any, Final
 from gpuplatform.workloads.images import ECHO_FUNCTION_IMAGE
 
 READY_SECONDS: Final = 60.0
-"""Maximum wait for stock that the unit can claim."""
+"""Maximum time in seconds to wait for a ready stock unit."""
 
 _POLL_SECONDS = 0.5
 _API = "/api/v1"
@@ -27,16 +27,16 @@ _API = "/api/v1"
 
 @dataclass(frozen=True, slots=True)
 class DemoRequest:
-    """One POST."""
+    """A POST request of the demo."""
 
     path: str
     body: dict[str, Any]
     needs_stock: str = ""
-    """The GPU spec of which a stock unit must be ready first."""
+    """Name of the GPU spec of which a stock unit must be ready before the request is sent."""
 
     @property
     def name(self) -> str:
-        """The name of its object, for the log."""
+        """Name of the created object, for the log."""
         kind = self.path.rpartition("/")[2]
         name = self.body.get("name") or self.body.get("requestID") or self.body["specName"]
         return f"{kind} {name}"
@@ -115,14 +115,14 @@ DEMO_REQUESTS: tuple[DemoRequest, ...] = (
 
 
 class DemoFailed(Exception):
-    """A demo request was rejected, or its stock was not ready in time."""
+    """The platform rejected a demo request, or the required stock was not ready in time."""
 
 
 def send_demo(url: str) -> Iterator[str]:
-    """Send every request, each when its stock is ready; yield a line for each.
+    """Send all requests and yield a line of text for each. Wait for stock where necessary.
 
     Raises:
-        DemoFailed: A request was not accepted.
+        DemoFailed: If a request was not accepted or its stock was not ready in time.
     """
     for demo in DEMO_REQUESTS:
         if demo.needs_stock and not _is_accepted(url, demo):
@@ -132,7 +132,7 @@ def send_demo(url: str) -> Iterator[str]:
 
 
 def _is_accepted(url: str, demo: DemoRequest) -> bool:
-    """Return whether the request was accepted earlier: then it needs no stock."""
+    """Return whether an earlier run has sent the request; such a request needs no stock."""
     operation = demo.body["operationID"]
     address = f"{url}{_API}/operator/jobs?search={operation}"
     _, jobs = _send("GET", address, demo.name)
@@ -151,7 +151,7 @@ def _wait_for_stock(url: str, spec_name: str) -> None:
 def _send(
     method: str, address: str, about: str, body: dict[str, Any] | None = None
 ) -> tuple[int, Any]:
-    """Return the status and the data of the response."""
+    """Return the HTTP status and the `data` of the response."""
     request = urllib.request.Request(  # noqa: S310 - an address of the platform
         address,
         data=None if body is None else json.dumps(body).encode(),
@@ -159,8 +159,8 @@ def _send(
         method=method,
     )
     try:
-        with urllib.request.urlopen(request, timeout=10) as answer:  # noqa: S310 - as above
-            return answer.status, json.load(answer)["data"]
+        with urllib.request.urlopen(request, timeout=10) as response:  # noqa: S310 - as above
+            return response.status, json.load(response)["data"]
     except urllib.error.HTTPError as error:
         text = error.read().decode(errors="replace")
         raise DemoFailed(f"{about} was rejected with {error.code}: {text}") from error
@@ -169,7 +169,7 @@ def _send(
 
 
 def main() -> int:
-    """Send the demo from the command line; create the marker file when it was sent."""
+    """Parse the command line, send the demo, and create the marker file after success."""
     parser = argparse.ArgumentParser(description="Send the demo requests once.")
     parser.add_argument("url")
     parser.add_argument("--marker", type=Path, required=True)

@@ -1,7 +1,7 @@
-"""The parts of the platform in development mode: how each starts, after which others, when ready.
+"""The parts of the platform in development mode: their commands, start order and readiness probes.
 
-Read by the runner. In production the same commands run in containers (see `compose.yaml`), with a
-worker process for each queue.
+In production the same commands run in containers (see `compose.yaml`), with one worker process for
+each queue.
 """
 
 import http.client
@@ -21,18 +21,18 @@ from gpuplatform.dev.embedded.supervisor import Part
 from gpuplatform.dev.embedded.valkey import Valkey
 
 WEB_THREADS = 8
-"""Threads of all web workers together."""
+"""Total number of threads of the web workers."""
 
 DRAIN_SECONDS = 2
-"""Seconds that running tasks and requests have when the run stops (it promises 10 in all)."""
+"""Time in seconds that running tasks and requests have to finish when the run stops."""
 
 SERVERLESS = {"results": "run_result_store", "activator": "run_activator"}
-"""The commands of the parts that functions need; functions require a cluster."""
+"""Management command of each part that functions need. Functions require a cluster."""
 
 
 @dataclass(frozen=True, slots=True)
 class Worker:
-    """A Celery worker: the queues that it consumes, and the number of its child processes."""
+    """A Celery worker: the queues that it consumes and the number of its child processes."""
 
     queues: tuple[str, ...]
     children: int
@@ -41,47 +41,53 @@ class Worker:
 WORKERS: Mapping[str, Worker] = {
     "worker": Worker(("operations", "reconcile", "periodic"), children=3)
 }
-"""One for all queues: three interpreters would cost 200 MB more."""
+"""One worker for all queues; a worker for each queue would use 200 MB more memory."""
 
 
 def http_get(port: int, path: str) -> tuple[int, bytes] | None:
-    """Return status and body of a request to loopback, or None without a response."""
+    """Send a GET request to a loopback port and return (status, body).
+
+    Returns `None` if the server does not respond.
+    """
     connection = http.client.HTTPConnection(LOOPBACK, port, timeout=3)
     try:
         connection.request("GET", path)
-        answer = connection.getresponse()
-        return answer.status, answer.read()
+        response = connection.getresponse()
+        return response.status, response.read()
     except (OSError, http.client.HTTPException):
         return None
     finally:
         connection.close()
 
 
-def answers_ok(port: int, path: str) -> Callable[[], bool]:
-    """Return a probe: the server on this port answers 200 to this path."""
+def returns_ok(port: int, path: str) -> Callable[[], bool]:
+    """Return a probe that checks whether a GET request for `path` returns 200."""
 
     def probe() -> bool:
-        answer = http_get(port, path)
-        return answer is not None and answer[0] == 200
+        response = http_get(port, path)
+        return response is not None and response[0] == 200
 
     return probe
 
 
-def health_answers(port: int, *, must_be_ready: bool) -> Callable[[], bool]:
-    """Return a probe of `/api/v1/health`; with `must_be_ready` it has to report `ready: true`."""
+def is_healthy(port: int, *, must_be_ready: bool) -> Callable[[], bool]:
+    """Return a probe that checks whether `/api/v1/health` returns 200.
+
+    With `must_be_ready` the response must also contain `ready: true`.
+    """
 
     def probe() -> bool:
-        answer = http_get(port, "/api/v1/health")
-        if answer is None or answer[0] != 200:
+        response = http_get(port, "/api/v1/health")
+        if response is None or response[0] != 200:
             return False
-        return not must_be_ready or json.loads(answer[1])["data"]["ready"] is True
+        return not must_be_ready or json.loads(response[1])["data"]["ready"] is True
 
     return probe
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The parts of one run and the addresses they use."""
+    """The parts of one run and the addresses that they use."""
 
     options: Options
     port: int
@@ -90,16 +96,16 @@ class Layout:
     valkey: Valkey | None
     nats: Nats | None
     metrics_ports: Mapping[str, int] = field(default_factory=dict)
-    """The port of each process of the platform; empty when metrics are off."""
+    """Metrics port of each process by name. It is empty if metrics are disabled."""
     web_workers: int = 1
     workers: Mapping[str, Worker] = field(default_factory=lambda: WORKERS)
 
     @classmethod
     def prepare(cls, options: Options, port: int) -> "Layout":
-        """Prepare the embedded servers for which no address is given.
+        """Prepare an embedded server for each server whose address is not set.
 
         Raises:
-            StartError: One of them cannot be prepared.
+            StartError: If a server cannot be prepared.
         """
         data = options.data.path
         processes = ["web", *WORKERS, "beat"]
@@ -117,11 +123,11 @@ class Layout:
 
     @property
     def has_simulator(self) -> bool:
-        """Whether the embedded cluster is used."""
+        """Whether the run includes the simulated cluster."""
         return self.options.kube_mode == "simulated"
 
     def addresses(self) -> dict[str, str]:
-        """Return the environment variables with the addresses of all servers."""
+        """Return the environment variables that contain the addresses of all servers."""
         kubeconfig = self.options.kubeconfig
         if self.has_simulator:
             kubeconfig = str(self.options.data.kubeconfig)
@@ -135,7 +141,7 @@ class Layout:
         }
 
     def environment(self, base: Mapping[str, str]) -> dict[str, str]:
-        """Return the environment of the platform's processes."""
+        """Return the environment for the processes of the platform, based on `base`."""
         return {
             **base,
             **self.addresses(),
@@ -147,19 +153,19 @@ class Layout:
             ),
             "DJANGO_SETTINGS_MODULE": "gpuplatform.settings",
             "PYTHONUNBUFFERED": "1",
-            # Each thread would keep an arena of freed memory.
+            # With the default, each thread would keep an arena of freed memory.
             "MALLOC_ARENA_MAX": "2",
-            # Celery warns of root, who here is a developer in a container.
+            # Suppress Celery's warning about root, because developers often use containers.
             "PYTHONWARNINGS": "ignore:You're running the worker with superuser privileges",
         }
 
     def parts(self) -> list[Part]:
-        """Return every part, in the order of the colours of the log."""
+        """Return all parts. Their order determines the colors in the log."""
         preparation = self._preparation(with_cluster=self.options.kube_mode != "off")
         return [*self._servers(), preparation, *self._processes(), *self._ending()]
 
     def recovery_parts(self) -> list[Part]:
-        """Return the parts of `make recover`: the servers and the command, not the platform."""
+        """Return the parts of `make recover`: the servers and the `recover` command."""
         after = ("prepare", "cluster") if self.has_simulator else ("prepare",)
         command = self._python("manage.py", "recover", "--stopped")
         recover = Part("recover", command, after=after, runs_once=True)
@@ -177,16 +183,16 @@ class Layout:
         )
 
     def _servers(self) -> list[Part]:
-        parts = []
-        if postgres := self.postgres:
-            command = postgres.command()
-            parts.append(Part("postgres", command, is_ready=postgres.is_ready, is_server=True))
-        if valkey := self.valkey:
-            command = valkey.command()
-            parts.append(Part("valkey", command, is_ready=valkey.is_ready, is_server=True))
-        if nats := self.nats:
-            command = nats.command()
-            parts.append(Part("nats", command, is_ready=nats.is_ready, is_server=True))
+        embedded: dict[str, Postgres | Valkey | Nats | None] = {
+            "postgres": self.postgres,
+            "valkey": self.valkey,
+            "nats": self.nats,
+        }
+        parts = [
+            Part(name, server.command(), is_ready=server.is_ready, is_server=True)
+            for name, server in embedded.items()
+            if server
+        ]
         if self.has_simulator:
             parts.append(self._apiserver())
         return parts
@@ -199,7 +205,7 @@ class Layout:
                 *("-m", "gpuplatform.dev.simulator.apiserver", "--port", str(self.cluster_port)),
                 *("--state-dir", str(data.path / "cluster"), "--kubeconfig", str(data.kubeconfig)),
             ),
-            is_ready=answers_ok(self.cluster_port, "/readyz"),
+            is_ready=returns_ok(self.cluster_port, "/readyz"),
             is_server=True,
         )
 
@@ -238,7 +244,7 @@ class Layout:
             role="web",
             part="web",
         )
-        return Part("web", command, after=after, is_ready=answers_ok(self.port, "/livez"))
+        return Part("web", command, after=after, is_ready=returns_ok(self.port, "/livez"))
 
     def _worker(self, name: str, worker: Worker, after: tuple[str, ...]) -> Part:
         command = self._python(
@@ -258,7 +264,7 @@ class Layout:
     def _ending(self) -> list[Part]:
         must_be_ready = self.options.kube_mode != "off"
         everything = tuple(part.name for part in self._processes())
-        probe = health_answers(self.port, must_be_ready=must_be_ready)
+        probe = is_healthy(self.port, must_be_ready=must_be_ready)
         parts = [Part("health", after=everything, is_ready=probe)]
         if self.options.wants_demo and not self.options.data.demo_sent.exists():
             url = f"http://{LOOPBACK}:{self.port}"

@@ -1,6 +1,7 @@
-"""NATS with JetStream, the queue, from its wheel: loopback, users of the platform's account only.
+"""The embedded NATS server with JetStream. It listens on loopback.
 
-The seed of the account is in the data directory, where the settings of development mode read it.
+Only users of the platform's account can connect. The settings of development mode read the seed of
+the account from the data directory.
 """
 
 import json
@@ -17,12 +18,12 @@ from gpuplatform.nats.keys import KeyKind, KeyPair
 from serverless.queue.credentials import server_configuration
 
 MAX_PAYLOAD: Final = 4 * 1024 * 1024
-"""A result of 1 MiB in base64, with its metadata."""
+"""Maximum size in bytes of a message: a 1 MiB result in base64 with its metadata."""
 
 
 @dataclass(frozen=True, slots=True)
 class Nats:
-    """One server: `prepare` writes its files, `command` returns how to start it."""
+    """A NATS server. `prepare` writes its files, and `command` returns its command line."""
 
     directory: Path
     port: int
@@ -30,7 +31,7 @@ class Nats:
 
     @classmethod
     def prepare(cls, directory: Path, port: int) -> "Nats":
-        """Create the directory, the account and the configuration. Idempotent."""
+        """Create the directory, the account and the configuration file. Idempotent."""
         directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         seed = directory / "account-seed"
         if not seed.exists():
@@ -44,7 +45,7 @@ class Nats:
         return (
             f"host: {LOOPBACK}\nport: {self.port}\n"
             f"max_payload: {MAX_PAYLOAD}\n"
-            # Messages lost in a power failure are published again: the rows are authoritative.
+            # After a power failure, lost messages are published again from the rows.
             f"jetstream {{ store_dir: {json.dumps(str(self.directory))}, max_mem: 64MB,"
             " max_file: 16GB, sync_interval: 10s }\n"
             f"log_file: {json.dumps(str(self.directory / 'nats.log'))}\n"
@@ -54,15 +55,15 @@ class Nats:
 
     @property
     def url(self) -> str:
-        """The value of NATS_URL; it contains no credentials."""
+        """Value of NATS_URL. It contains no credentials."""
         return f"nats://{LOOPBACK}:{self.port}"
 
     def command(self) -> Command:
-        """Return how to start the server."""
+        """Return the command that starts the server."""
         return Command(argv=(str(nats_server()), "-c", str(self.directory / "nats.conf")))
 
     def is_ready(self) -> bool:
-        """Return whether it accepts connections and JetStream is enabled."""
+        """Return whether the server accepts connections and JetStream is enabled."""
         try:
             with socket.create_connection((LOOPBACK, self.port), timeout=1) as connection:
                 greeting = connection.makefile().readline()

@@ -1,4 +1,4 @@
-"""The options of `make run` from the environment, checked before anything starts."""
+"""The options of `make run`, which are read from environment variables and validated."""
 
 import socket
 from collections.abc import Mapping, Sequence
@@ -19,14 +19,14 @@ SCHEMES = {
     "REDIS_URL": ("redis", "rediss"),
     "NATS_URL": ("nats", "tls"),
 }
-ANSWER_SECONDS = 3.0
+CONNECT_SECONDS = 3.0
 
 
 def check_address(name: str, address: str, schemes: tuple[str, ...]) -> None:
-    """Check the address of an external server, if one is set.
+    """Check that an external server accepts connections at `url`. An empty `url` is ignored.
 
     Raises:
-        StartError: The address is invalid, or no server answers there.
+        StartError: If the address is invalid or no server accepts the connection.
     """
     if not address:
         return
@@ -37,20 +37,20 @@ def check_address(name: str, address: str, schemes: tuple[str, ...]) -> None:
         parts, host, port = urlsplit(""), "", 0
     if parts.scheme not in schemes or not host:
         example = f"{schemes[0]}://user:password@host:{DEFAULT_PORTS[name]}/name"
-        raise StartError(f"{name} is not a valid address; use the form {example}.")
+        raise StartError(f"{name} is not a valid address. Use the form {example}.")
     try:
-        socket.create_connection((host, port), ANSWER_SECONDS).close()
+        socket.create_connection((host, port), CONNECT_SECONDS).close()
     except OSError as error:
-        why = error.strerror or "timeout"
+        reason = error.strerror or "timeout"
         raise StartError(
-            f"No server answers at {host}:{port}, the address in {name} ({why})."
+            f"Cannot connect to {host}:{port}, the address in {name} ({reason})."
             " Start the server, or unset the variable to use an embedded one."
         ) from error
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """The options of a start; an empty value means the default."""
+    """The options of one run. An empty value selects the default."""
 
     data: DataDirectory
     requested_port: str
@@ -60,18 +60,20 @@ class Options:
     kubeconfig: str
     wants_demo: bool
     metrics_port: str = ""
-    """Port of the first process, the others use the following; `0`: none; empty: free ports."""
+    """Metrics port of the first process; the other processes use the following ports.
+
+    `0` disables metrics. An empty value selects free ports."""
     nats_url: str = ""
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> "Options":
-        """Read the environment variables.
+        """Read the options from environment variables.
 
-        A real cluster must be selected explicitly: an exported KUBECONFIG alone has no effect, and
-        the demo is sent to a real cluster only with DEMO=1.
+        A real cluster must be selected explicitly with KUBE_MODE=required; KUBECONFIG alone has no
+        effect. The demo is sent to a real cluster only with DEMO=1.
 
         Raises:
-            StartError: A value is invalid, or another one requires a missing value.
+            StartError: If a value is invalid or a required value is missing.
         """
         kube_mode = environment.get("KUBE_MODE", "").strip().lower() or "simulated"
         if kube_mode not in KUBE_MODES:
@@ -102,7 +104,7 @@ class Options:
         )
 
     def metrics_ports(self, parts: Sequence[str]) -> dict[str, int]:
-        """Return a port of loopback for each process; empty if metrics are off."""
+        """Return a dict from process to metrics port, which is empty if metrics are disabled."""
         if not self.metrics_port:
             return {part: free_port() for part in parts}
         first = int(self.metrics_port)
@@ -110,10 +112,10 @@ class Options:
 
 
 def _number(environment: Mapping[str, str], name: str) -> str:
-    """Return the digits of the variable, or an empty string.
+    """Return the value of a port variable, or an empty string if the variable is not set.
 
     Raises:
-        StartError: The value is not a port.
+        StartError: If the value is not a valid port number.
     """
     text = environment.get(name, "")
     if text and not (text.isascii() and text.isdigit() and int(text) <= 65000):

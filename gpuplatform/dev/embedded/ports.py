@@ -1,4 +1,4 @@
-"""Selects the ports of the embedded servers and of web, on loopback only."""
+"""Selection of loopback ports for the embedded servers and the web server."""
 
 import os
 import socket
@@ -10,7 +10,7 @@ LOOPBACK = "127.0.0.1"
 
 
 def free_port() -> int:
-    """Return a port on loopback that is currently free."""
+    """Return the number of a loopback port that is currently free."""
     with socket.socket() as probe:
         probe.bind((LOOPBACK, 0))
         port: int = probe.getsockname()[1]
@@ -18,26 +18,27 @@ def free_port() -> int:
 
 
 LOWEST_OPEN_PORT = 1024
-"""Ports below it are reserved for administrators, by default."""
+"""Lowest port that unprivileged users can bind by default on Linux."""
 
 
 def may_listen(port: int) -> bool:
-    """Return whether this user may listen on the port."""
+    """Return whether the current user has permission to listen on the port."""
     with socket.socket() as probe:
         try:
             probe.bind((LOOPBACK, port))
         except PermissionError:
             return False
         except OSError:
-            return True  # The port is in use, which `is_free` checks.
+            return True  # `is_free` reports that the port is in use.
         return True
 
 
 def is_free(port: int) -> bool:
-    """Return whether a server can listen on this port of loopback.
+    """Return whether a server can listen on the loopback port.
 
-    A connection in TIME_WAIT does not prevent it, since servers set SO_REUSEADDR. A server on all
-    addresses does, although the bind succeeds on some systems; therefore this also connects.
+    A connection in TIME_WAIT does not block the port, because servers set SO_REUSEADDR. A server
+    that listens on all addresses does, but some systems still permit the bind. Therefore this
+    function also tries to connect.
     """
     with socket.socket() as probe:
         probe.settimeout(0.5)
@@ -54,17 +55,17 @@ def is_free(port: int) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ChosenPort:
-    """The port of web; `notice` is a line for the log if the default was in use."""
+    """The port of the web server. `notice` is a log message if the default port was in use."""
 
     port: int
     notice: str = ""
 
 
 def choose_port(requested: str, default: int) -> ChosenPort:
-    """Return the requested port, else the default, else a free one.
+    """Return the requested port; without a request, the default port or another free port.
 
     Raises:
-        StartError: The requested value is not a port, or the port is in use.
+        StartError: If the requested value is not a valid port, or the port is in use.
     """
     if not requested:
         if is_free(default):

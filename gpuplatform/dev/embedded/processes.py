@@ -1,7 +1,7 @@
-"""Processes of the operating system, identified across reused pids.
+"""Access to operating system processes, which are identified by pid and start time.
 
-A process is identified by its pid and its start time. A zombie counts as ended: where process 1
-does not reap, ended orphans remain zombies.
+The start time distinguishes processes that had the same pid. Zombies are treated as exited,
+because orphans remain zombies if process 1 does not reap them.
 """
 
 import os
@@ -18,12 +18,12 @@ IS_LINUX = (PROC / "self" / "stat").exists()
 
 @dataclass(frozen=True, slots=True)
 class ProcessState:
-    """One living process."""
+    """A running process."""
 
     pid: int
     group: int
     started: str
-    """Boot and clock tick of the start; unique among processes with the same pid."""
+    """Boot id and clock tick of the start, which distinguish processes that had the same pid."""
 
 
 def _boot() -> str:
@@ -34,9 +34,9 @@ def _boot() -> str:
 
 
 def read_process(pid: int) -> ProcessState | None:
-    """Return the process, or None if it has ended or is a zombie."""
+    """Return the process with this pid, or `None` if it has exited or is a zombie."""
     if not IS_LINUX:
-        return _ask_ps(pid)
+        return _read_from_ps(pid)
     try:
         stat = (PROC / str(pid) / "stat").read_text()
     except OSError:
@@ -47,28 +47,31 @@ def read_process(pid: int) -> ProcessState | None:
     return ProcessState(pid=pid, group=int(fields[2]), started=f"{_boot()}/{fields[19]}")
 
 
-def _ask_ps(pid: int) -> ProcessState | None:
-    answer = subprocess.run(
+def _read_from_ps(pid: int) -> ProcessState | None:
+    result = subprocess.run(
         ["ps", "-o", "stat=,pgid=,lstart=", "-p", str(pid)],
         capture_output=True,
         text=True,
         check=False,
     )
-    fields = answer.stdout.split(maxsplit=2)
-    if answer.returncode != 0 or len(fields) < 3 or fields[0].startswith("Z"):
+    fields = result.stdout.split(maxsplit=2)
+    if result.returncode != 0 or len(fields) < 3 or fields[0].startswith("Z"):
         return None
     return ProcessState(pid=pid, group=int(fields[1]), started=fields[2].strip())
 
 
 def all_processes() -> Iterator[ProcessState]:
-    """Yield every living process; none without /proc."""
+    """Yield all running processes. Yields nothing on systems without /proc."""
     for entry in PROC.iterdir() if IS_LINUX else ():
         if entry.name.isdigit() and (process := read_process(int(entry.name))):
             yield process
 
 
 def has_environment(pid: int, line: str) -> bool:
-    """Return whether the process was started with `NAME=value`; False if it cannot be read."""
+    """Return whether the environment of the process contains `name` with `value`.
+
+    Returns `False` if the environment cannot be read.
+    """
     try:
         return line.encode() in (PROC / str(pid) / "environ").read_bytes().split(b"\0")
     except OSError:
@@ -76,7 +79,10 @@ def has_environment(pid: int, line: str) -> bool:
 
 
 def works_in(pid: int, directory: Path) -> bool:
-    """Return whether the process works in this directory; False if it cannot be read."""
+    """Return whether `directory` is the working directory of the process.
+
+    Returns `False` if the working directory cannot be read.
+    """
     try:
         return (PROC / str(pid) / "cwd").resolve() == directory.resolve()
     except OSError:
@@ -84,7 +90,10 @@ def works_in(pid: int, directory: Path) -> bool:
 
 
 def send_signal(pid: int, number: signal.Signals, *, to_group: bool) -> None:
-    """Send a signal to a process or its group; ignore one that has ended."""
+    """Send a signal to a process or, with `to_group`, to its process group.
+
+    Does nothing if the process has exited.
+    """
     try:
         if to_group:
             os.killpg(pid, number)
@@ -95,7 +104,7 @@ def send_signal(pid: int, number: signal.Signals, *, to_group: bool) -> None:
 
 
 def wait_until(is_done: Callable[[], bool], seconds: float) -> bool:
-    """Poll every 20 ms until `is_done` returns true; return False after `seconds`."""
+    """Poll `is_done` every 20 ms, and return whether it returned true within `seconds`."""
     deadline = time.monotonic() + seconds
     while not is_done():
         if time.monotonic() > deadline:

@@ -1,8 +1,8 @@
-"""The servers of a test run: one PostgreSQL and one Valkey, started by pytest's first process.
+"""A pytest plugin that starts one PostgreSQL and one Valkey server for a test run.
 
-Loaded by `-p` in pyproject.toml, before pytest-django reads the settings. `DATABASE_URL` and
-`REDIS_URL` each replace an embedded server. Each xdist worker has its own database (named by
-pytest-django) and its own Valkey database.
+The option `-p` in pyproject.toml loads the plugin before pytest-django reads the settings. The
+main process of pytest starts the servers; `DATABASE_URL` and `REDIS_URL` each replace an embedded
+server. Each xdist worker has its own PostgreSQL database and its own Valkey database.
 """
 
 import fcntl
@@ -28,14 +28,14 @@ FIXED = {
     "KUBECONFIG": "",
     "NO_COLOR": "1",
 }
-"""The environment of every test, independent of the shell."""
+"""Environment variables of all tests, which override the variables of the shell."""
 
 PREFIX = "gpuplatform-test-"
 SETUP_SECONDS = 60
 
 
 class _Servers:
-    """The embedded servers of one run, below a directory that is deleted at the end."""
+    """The embedded servers of one test run, with their data in a temporary directory."""
 
     def __init__(self) -> None:
         self.data = DataDirectory(Path(tempfile.mkdtemp(prefix=PREFIX)))
@@ -47,7 +47,7 @@ class _Servers:
         self._children: list[tuple[subprocess.Popen[bytes], signal.Signals]] = []
 
     def start(self, server: Postgres | Valkey) -> str:
-        """Start one server and return its address."""
+        """Start a server and return its URL."""
         command = server.command()
         with (self.data.path / "servers.log").open("ab") as log:
             child = start_child(command, type(server).__name__, self._record, log)
@@ -57,7 +57,7 @@ class _Servers:
         return server.url
 
     def stop(self) -> None:
-        """Stop the servers and delete their data."""
+        """Stop the servers and delete the temporary directory."""
         for child, number in self._children:
             send_signal(child.pid, number, to_group=False)
         for child, _number in self._children:
@@ -70,10 +70,10 @@ class _Servers:
 
 
 def _remove_abandoned() -> None:
-    """Delete the data of killed runs; the system has ended their servers and locks."""
+    """Delete the directories of killed test runs, whose locks are released."""
     for path in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
         try:
-            # A run that is starting has no lock yet.
+            # A run that is starting may not have created its lock yet.
             if time.time() - path.stat().st_mtime < SETUP_SECONDS:
                 continue
             with DataDirectory(path).lock.open("r+") as lock:
@@ -97,18 +97,18 @@ def _start_servers() -> _Servers:
     return servers
 
 
-def _own_broker(worker: str) -> None:
-    """Give this xdist worker its own broker database; database 0 is the first process's."""
+def _select_broker_database(worker: str) -> None:
+    """Assign a Valkey database to this xdist worker. The main process uses database 0."""
     base, _slash, _number = os.environ["REDIS_URL"].rpartition("/")
     os.environ["REDIS_URL"] = f"{base}/{1 + int(worker.removeprefix('gw')) % 15}"
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
-    """Start the servers, or use those of the first process."""
+    """Start the servers in the main process; select the Valkey database in an xdist worker."""
     os.environ.update(FIXED)
     if worker := os.environ.get("PYTEST_XDIST_WORKER"):
-        _own_broker(worker)
+        _select_broker_database(worker)
         return
     servers = _start_servers()
     early_config.add_cleanup(servers.stop)

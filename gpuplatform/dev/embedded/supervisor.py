@@ -1,7 +1,7 @@
-"""Starts parts in order of readiness, shows one log, and stops everything when a part ends.
+"""A supervisor that starts parts in dependency order and stops all parts when one of them exits.
 
-One thread and one `select`: output, ended children and signals wake it, so it uses no CPU at rest.
-It knows nothing of the platform; `layout.py` declares the parts.
+It runs in one thread and waits in `select` for output, exited children and signals, so it uses no
+CPU while it is idle. It is independent of the platform; `layout.py` declares the parts.
 """
 
 import os
@@ -25,9 +25,10 @@ PROBE_SECONDS = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One process, or (without a command) one condition to wait for.
+    """A process, or a condition to wait for if `command` is not set.
 
-    It is ready when `is_ready` returns true; a `runs_once` part when it has exited with 0.
+    A part is ready when `is_ready` returns true. A part with `runs_once` is ready when its process
+    has exited with code 0.
     """
 
     name: str
@@ -36,15 +37,15 @@ class Part:
     is_ready: Callable[[], bool] | None = None
     runs_once: bool = False
     may_fail: bool = False
-    """A `runs_once` part whose failure is only logged."""
+    """Whether the failure of a `runs_once` part is only logged."""
     is_server: bool = False
-    """Stopped last, since the others need it to stop cleanly."""
+    """Whether the part stops after all other parts, because they need it to stop cleanly."""
     start_seconds: float = 180.0
-    """Generous, for a busy machine: a part that is broken exits much earlier."""
+    """Maximum time in seconds until the part is ready, sufficient for a busy machine."""
 
 
 class State(Enum):
-    """The state of a part."""
+    """The lifecycle state of a part."""
 
     WAITING = auto()
     STARTING = auto()
@@ -53,7 +54,7 @@ class State(Enum):
 
 
 class _Running:
-    """A part with its process."""
+    """A part with its process and state."""
 
     def __init__(self, part: Part) -> None:
         self.part = part
@@ -69,14 +70,14 @@ class _Running:
 
 @dataclass(slots=True)
 class StopTimes:
-    """Seconds that the two groups have to exit on their own; the sum is below the promised 10."""
+    """Time in seconds that servers and other parts have to exit before they are killed."""
 
     others_seconds: float = 4.5
     servers_seconds: float = 2.5
 
 
 class Supervisor:
-    """Runs the parts until it receives a stop signal or one of them ends."""
+    """Runs parts until a stop signal arrives or a part exits."""
 
     def __init__(
         self,
@@ -85,7 +86,7 @@ class Supervisor:
         record: ChildRecord,
         stop_times: StopTimes | None = None,
     ) -> None:
-        """The names of parts are unique, and `after` names parts that exist."""
+        """Supervise `parts`. Names must be unique, and `after` must contain names of parts."""
         self._running = {part.name: _Running(part) for part in parts}
         self._console = console
         self._record = record
@@ -98,12 +99,12 @@ class Supervisor:
         on_ready: Callable[[], None] = lambda: None,
         on_stop: Callable[[], None] = lambda: None,
     ) -> int:
-        """Start everything, wait for the end, stop everything; return the exit code.
+        """Start all parts, wait, stop all parts, and return the exit code.
 
-        `on_ready` is called once all parts are ready, `on_stop` when stopping begins. The exit
-        code is 0 after a stop signal. Otherwise it is that of the failing part (128 + signal when
-        it was killed), or 1 when the part exited with 0 although it should keep running, or was
-        not ready in time.
+        `on_ready` is called when all parts are ready, and `on_stop` when stopping begins. The exit
+        code is 0 after a stop signal. If a part failed, the exit code is the exit code of the
+        part, or 128 plus the signal number if a signal killed the part. The exit code is 1 if the
+        part exited with 0 but should keep running, or if the part was not ready in time.
         """
         exit_code = 0
         with self._signals():
@@ -142,7 +143,7 @@ class Supervisor:
         if number == signal.SIGCHLD:
             return
         if self._received is not None:
-            # The second signal: do not wait any longer.
+            # On the second signal, stop without waiting.
             self._stop_times = StopTimes(0.0, 0.0)
         self._received = signal.Signals(number)
 
@@ -203,16 +204,16 @@ class Supervisor:
         if part.runs_once and code == 0:
             return
         if code < 0:
-            how, exit_code = f"was killed by {signal.Signals(-code).name}", 128 - code
+            reason, exit_code = f"was killed by {signal.Signals(-code).name}", 128 - code
         else:
-            how, exit_code = f"exited with code {code}", code or 1
+            reason, exit_code = f"exited with code {code}", code or 1
         if part.may_fail:
-            self._console.note(f"{part.name} {how}; the platform continues without it.")
+            self._console.note(f"{part.name} {reason}; the platform continues without it.")
             return
-        raise StartError(f"{part.name} {how}, so everything stops.", exit_code=exit_code)
+        raise StartError(f"{part.name} {reason}, so everything stops.", exit_code=exit_code)
 
     def _clean_up(self, running: _Running) -> None:
-        """Kill what a step that has ended left behind, and reap it."""
+        """Kill the remaining processes of a part that has finished, and reap the part."""
         if child := running.child:
             child.kill_group()
             child.wait()
@@ -233,7 +234,7 @@ class Supervisor:
                 self._read(key.data)
 
     def _read(self, running: _Running) -> bool:
-        """Show what the process wrote; return False when there is nothing more."""
+        """Log the available output of a process; return `False` at the end of the output."""
         if running.child is None or running.child.is_silent:
             return False
         try:
@@ -261,7 +262,7 @@ class Supervisor:
         started = [(running, running.child) for running in group if running.child]
         for running, child in started:
             if running.part.command:
-                child.ask_to_stop(running.part.command.stop_signal)
+                child.send_stop_signal(running.part.command.stop_signal)
         began = time.monotonic()
         while any(r.is_alive for r in group) and time.monotonic() - began < seconds():
             self._read_output(0.05)

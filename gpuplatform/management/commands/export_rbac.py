@@ -21,7 +21,7 @@ SYSTEM_NAMESPACE = "gpu-platform"
 class Command(GeneratedFilesCommand):
     """Writes one file for each process, and the bindings for an additional namespace."""
 
-    help = "Writes the ServiceAccounts, roles and bindings of the processes as YAML."
+    help = "Write the ServiceAccounts, roles and bindings of the processes as YAML."
     source = "gpuplatform/deployment/permissions.py"
     directory = PROJECT_ROOT / "deploy"
 

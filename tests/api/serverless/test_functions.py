@@ -82,7 +82,7 @@ def test_writes_are_replayed_and_conflict(api: Api) -> None:
         ({"serverless": {}}, "serverless"),
     ],
 )
-def test_invalid_body_is_refused_by_field(api: Api, change: dict[str, Any], field: str) -> None:
+def test_invalid_body_is_rejected_by_field(api: Api, change: dict[str, Any], field: str) -> None:
     answer = api.post(FUNCTIONS, {**BODY, **change})
 
     assert (answer.status, answer.fields) == (400, [field])
@@ -133,7 +133,7 @@ def test_an_invalid_update_names_the_field(api: Api, change: dict[str, Any], fie
     assert (answer.status, answer.fields) == (400, [field])
 
 
-def test_of_two_updates_of_one_version_the_second_is_refused(api: Api) -> None:
+def test_of_two_updates_of_one_version_the_second_is_rejected(api: Api) -> None:
     api.post(FUNCTIONS, BODY)
     etag = api.get(f"{FUNCTIONS}/echo").headers["ETag"]
 

@@ -116,7 +116,7 @@ def test_repeated_request_is_replayed_and_another_payload_conflicts(api: Api) ->
 
 
 @pytest.mark.parametrize("encoding", ["text", "base64"])
-def test_too_large_payload_is_refused(api: Api, encoding: str) -> None:
+def test_too_large_payload_is_rejected(api: Api, encoding: str) -> None:
     function_row("echo")
     payload = "a" * (512 * 1024 + 1)
     if encoding == "base64":
@@ -242,14 +242,17 @@ def test_result_that_arrives_during_wait_is_returned(
 ) -> None:
     function_row("echo")
     waits = threading.Event()
-    is_open: Callable[[Invocation], bool] = waiting._is_open
+    wait = waiting.SEATS.wait
 
-    def seen(row: Invocation) -> bool:
-        found = is_open(row)
-        waits.set()
-        return found
+    def announced(is_over: Callable[[], bool], seconds: float) -> bool:
+        def seen() -> bool:
+            found = is_over()
+            waits.set()
+            return found
 
-    monkeypatch.setattr(waiting, "_is_open", seen)
+        return wait(seen, seconds)
+
+    monkeypatch.setattr(waiting.SEATS, "wait", announced)
 
     def work() -> None:
         assert waits.wait(20)
@@ -295,7 +298,7 @@ class TestLinks:
         assert Client().get(link).status_code == 403
 
     @pytest.mark.parametrize("what", ["sig", "key", "expires", "id", "rubbish"])
-    def test_changed_link_is_refused(self, link: str, what: str) -> None:
+    def test_changed_link_is_rejected(self, link: str, what: str) -> None:
         other = accept(function_row("second"), invocationID="two")
         query = parse_qs(urlsplit(link).query)
         expires, sig = query["expires"][0], query["sig"][0]

@@ -38,7 +38,7 @@ def processes_of(made: Manifest) -> list[int]:
 
 
 def container_ready(found: Manifest) -> dict[str, bool]:
-    """Return which containers of a pod are ready."""
+    """Return whether each container of a pod is ready, by name."""
     statuses = (found.get("status") or {}).get("containerStatuses") or []
     return {entry["name"]: entry["ready"] for entry in statuses}
 

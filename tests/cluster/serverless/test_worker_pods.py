@@ -27,7 +27,7 @@ def folders_of(pids: list[int]) -> set[Path]:
     return {Path(f"/proc/{pid}/cwd").resolve() for pid in pids}
 
 
-def test_pod_of_worker_answers_invocations(world: World, rig: Rig, secret: None) -> None:
+def test_pod_of_worker_responds_to_invocations(world: World, rig: Rig, secret: None) -> None:
     made = world.create(POD, worker(rig.server.url))
     name = made["metadata"]["name"]
 

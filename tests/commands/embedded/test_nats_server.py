@@ -32,9 +32,19 @@ def running(server: Nats) -> Iterator[subprocess.Popen[bytes]]:
         process.wait()
 
 
-def message(key: int) -> OutgoingInvocation:
+def message(key: int, payload: bytes = b"x", **headers: str) -> OutgoingInvocation:
     """Return an invocation."""
-    return OutgoingInvocation("a", 1, InvocationMessage(key, 1, "i", "r", "text/plain", 5, b"x"))
+    invocation = InvocationMessage(
+        key=key,
+        publication=1,
+        invocation_id="i",
+        receipt="r",
+        content_type="text/plain",
+        timeout_seconds=5,
+        payload=payload,
+        headers=headers,
+    )
+    return OutgoingInvocation("a", 1, invocation)
 
 
 def stored(sequence: int) -> PublishResult:
@@ -70,13 +80,13 @@ def test_largest_payload_with_largest_headers_is_stored(tmp_path: Path) -> None:
         queue = Queue(server.url, server.account)
         queue.ensure()
         headers = {f"X-{number}": "v" * 500 for number in range(64)}
-        large = InvocationMessage(1, 1, "i", "r", "a/b", 5, b"x" * 512 * 1024, headers)
-        assert queue.publish([OutgoingInvocation("a", 1, large)]) == [stored(1)]
+        large = message(1, b"x" * 512 * 1024, **headers)
+        assert queue.publish([large]) == [stored(1)]
         found = queue.message(1)
         queue.close()
 
     assert found is not None
-    assert found.body == large.payload
+    assert found.body == large.message.payload
 
 
 def test_login_requires_account(tmp_path: Path) -> None:

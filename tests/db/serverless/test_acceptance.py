@@ -1,4 +1,4 @@
-"""Accepting, cancelling and replaying invocations: idempotency and refusals."""
+"""Accepting, cancelling and replaying invocations: idempotency and rejections."""
 
 import base64
 import threading
@@ -116,7 +116,7 @@ def test_replay_is_returned_after_function_is_deleted() -> None:
 
 
 @pytest.mark.parametrize("size", [512 * 1024, 512 * 1024 + 1], ids=["at the limit", "above it"])
-def test_payload_over_limit_is_refused(size: int) -> None:
+def test_payload_over_limit_is_rejected(size: int) -> None:
     function = function_row()
 
     if size <= 512 * 1024:
@@ -127,7 +127,7 @@ def test_payload_over_limit_is_refused(size: int) -> None:
         assert not Invocation.objects.exists()
 
 
-def test_too_many_open_invocations_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_many_open_invocations_are_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(invocations, "MAX_OPEN", 2)
     function = function_row()
     rows = [accept(function) for _ in range(2)]
@@ -141,12 +141,12 @@ def test_too_many_open_invocations_are_refused(monkeypatch: pytest.MonkeyPatch) 
     accept(function)
 
 
-def test_default_timeout_is_that_of_function() -> None:
+def test_default_timeout_is_timeout_of_function() -> None:
     assert accept(function_row(timeoutSeconds=77)).timeout_seconds == 77
     assert accept(function_row(), timeoutSeconds=5).timeout_seconds == 5
 
 
-def test_invocation_is_refused_while_recovery_is_needed() -> None:
+def test_invocation_is_rejected_while_recovery_is_needed() -> None:
     function = function_row()
     ClusterState.objects.update_or_create(defaults={"recovery_reason": "another database"})
 
@@ -154,7 +154,7 @@ def test_invocation_is_refused_while_recovery_is_needed() -> None:
         accept(function)
 
 
-def test_invocation_is_refused_without_cluster(
+def test_invocation_is_rejected_without_cluster(
     settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     function = function_row()

@@ -57,7 +57,7 @@ def phase_of(function: Function) -> tuple[str, str]:
 
 
 def put_to_sleep(function: Function) -> None:
-    """Set its last activity to long ago."""
+    """Set the last activity of the function to a time long ago."""
     long_ago = clock.now() - SLEPT
     Function.objects.filter(pk=function.pk).update(created_at=long_ago, last_active_at=long_ago)
 

@@ -1,8 +1,9 @@
-"""Messages that are not delivered any more end as dead letters, unless they were answered."""
+"""Dead letters: invocations without a result whose messages are no longer delivered."""
 
 from typing import Any
 
 import pytest
+from nats.aio.msg import Msg
 
 from serverless.loops import result_store as results
 from serverless.loops.dead_letters import DeadLetters
@@ -11,7 +12,6 @@ from serverless.loops.result_store import ResultStore
 from serverless.models import Invocation
 from serverless.queue.gateway import Queue
 from serverless.queue.names import ADVISORIES, INVOCATIONS
-from serverless.queue.values import Delivery
 from serverless.services.invocations import invocation_replay
 from tests.factories.serverless import Worker, accept, function_row, queued, store_all
 from tests.fakes.cluster import Killed
@@ -19,7 +19,7 @@ from tests.fakes.cluster import Killed
 pytestmark = pytest.mark.django_db
 
 
-def exhaust(worker: Worker, queue: Queue) -> Delivery:
+def exhaust(worker: Worker, queue: Queue) -> Msg:
     """Fetch an invocation as often as allowed without completing it."""
     received = worker.take_one()
     for _ in range(worker.function.spec.get("maxDeliver", 5) - 1):
@@ -48,7 +48,7 @@ def test_exhausted_invocation_is_dead_lettered(
     exhaust(Worker(queue, function), queue)
     backlog = queue.backlog("default", function.pk)
     assert backlog is not None
-    assert (backlog.pending, backlog.in_work, backlog.exhausted) == (0, 0, 1)
+    assert (backlog.pending, backlog.in_progress, backlog.exhausted) == (0, 0, 1)
 
     decide(dead_letters, queue)
 
@@ -58,7 +58,7 @@ def test_exhausted_invocation_is_dead_lettered(
     assert queued(queue) == 0
 
 
-def test_postponed_invocation_counts_as_in_work(relay: Relay, queue: Queue) -> None:
+def test_postponed_invocation_counts_as_in_progress(relay: Relay, queue: Queue) -> None:
     function = function_row()
     accept(function)
     relay.publish()
@@ -68,7 +68,7 @@ def test_postponed_invocation_counts_as_in_work(relay: Relay, queue: Queue) -> N
 
     backlog = queue.backlog("default", function.pk)
     assert backlog is not None
-    assert (backlog.in_work, backlog.exhausted) == (1, 0)
+    assert (backlog.in_progress, backlog.exhausted) == (1, 0)
 
 
 def test_result_before_last_delivery_ended_counts(
@@ -134,7 +134,7 @@ def test_killed_process_dead_letters_once(
         with pytest.raises(Killed):
             dead_letters.step()
     give_back(queue)
-    decide(DeadLetters(queue, wait_seconds=0.3), queue)
+    decide(DeadLetters(queue), queue)
 
     row.refresh_from_db()
     assert row.state == "DeadLettered"

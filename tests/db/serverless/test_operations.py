@@ -216,7 +216,7 @@ def test_cancelled_invocations_are_not_delivered_to_stopping_workers(
     assert queue.message(theirs.stream_sequence or 0) is not None
     backlog = queue.backlog("default", function.pk)
     assert backlog is not None
-    assert backlog.in_work == 1
+    assert backlog.in_progress == 1
 
 
 def test_cancelled_invocation_is_deleted_from_queue(queue: Queue, cluster: FakeCluster) -> None:

@@ -1,4 +1,4 @@
-"""The credentials of a worker give no access to other functions."""
+"""The credentials of a worker do not give access to other functions."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -153,7 +153,7 @@ def test_subjects_of_others_are_denied(
     assert not_refused([*sent, *heard]) == []
     backlog = queue.backlog("victim", victim.pk)
     assert backlog is not None
-    assert (backlog.pending, backlog.in_work) == (1, 0)
+    assert (backlog.pending, backlog.in_progress) == (1, 0)
 
 
 def test_misdirected_replies_do_not_reach_others(
@@ -165,9 +165,9 @@ def test_misdirected_replies_do_not_reach_others(
     dead_letters: DeadLetters,
 ) -> None:
     pull = f"$JS.API.CONSUMER.MSG.NEXT.{INVOCATIONS}.{consumer_name(own.pk)}"
-    in_work = Worker(queue, victim).take_one()
+    in_progress = Worker(queue, victim).take_one()
     targets = [
-        str(in_work.raw.reply),
+        str(in_progress.reply),
         f"$JS.API.CONSUMER.MSG.NEXT.{INVOCATIONS}.{consumer_name(victim.pk)}",
         result_subject("victim", victim.pk),
         invocation_subject("victim", victim.pk),
@@ -190,7 +190,7 @@ def test_misdirected_replies_do_not_reach_others(
 
     backlog = queue.backlog("victim", victim.pk)
     assert backlog is not None
-    assert (backlog.pending, backlog.in_work) == (0, 1)
+    assert (backlog.pending, backlog.in_progress) == (0, 1)
     row = Invocation.objects.get(function=victim)
     assert (row.state, row.attempts) == ("Queued", 0)
     assert queue.message(row.stream_sequence or 0) is not None

@@ -112,7 +112,7 @@ def test_killed_relay_publishes_each_invocation_once(
     assert not Invocation.objects.filter(published_at=None).exists()
 
 
-def test_unanswered_publish_is_repeated_once(
+def test_unconfirmed_publish_is_repeated_once(
     relay: Relay, queue: Queue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     accept(function_row())

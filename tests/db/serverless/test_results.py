@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from django.db import DataError, OperationalError, connection
+from nats.aio.msg import Msg
 
 from gpuplatform.clock import now
 from serverless.loops import result_store as results
@@ -16,7 +17,6 @@ from serverless.models import Invocation
 from serverless.phases import FailureClass
 from serverless.queue.gateway import Queue
 from serverless.queue.names import RESULTS
-from serverless.queue.values import Delivery
 from serverless.services.endings import invocation_dead_letter
 from serverless.services.invocations import invocation_cancel, invocation_replay
 from serverless.services.reports import StoreResult, reports_store
@@ -26,7 +26,7 @@ from tests.fakes.cluster import Killed
 pytestmark = pytest.mark.django_db
 
 
-def given_to_a_worker(relay: Relay, queue: Queue) -> tuple[Invocation, Worker, Delivery]:
+def given_to_a_worker(relay: Relay, queue: Queue) -> tuple[Invocation, Worker, Msg]:
     """Return an invocation, its worker, and the delivery of its message."""
     function = function_row()
     row = accept(function)
@@ -221,7 +221,7 @@ def test_failure_class_is_stored(
     assert found.error == "It broke."
 
 
-def test_large_answer_is_truncated_with_size(
+def test_large_response_is_truncated_with_size(
     relay: Relay, store: ResultStore, queue: Queue
 ) -> None:
     row, worker, received = given_to_a_worker(relay, queue)
@@ -251,7 +251,7 @@ def test_times_of_wrong_clock_are_ordered(relay: Relay, store: ResultStore, queu
     assert found.accepted_at <= found.started_at <= found.completed_at <= now()
 
 
-Broken = Callable[[Worker, Delivery], bytes]
+Broken = Callable[[Worker, Msg], bytes]
 
 
 def _changed(**changes: Any) -> Broken:
@@ -361,7 +361,7 @@ def test_two_stores_share_results(relay: Relay, queue: Queue) -> None:
     worker = Worker(queue, function)
     for _ in rows:
         worker.serve_one()
-    stores = [ResultStore(queue, wait_seconds=0.1) for _ in range(2)]
+    stores = [ResultStore(queue) for _ in range(2)]
 
     while queued(queue, RESULTS):
         for store in stores:

@@ -1,4 +1,4 @@
-"""The sweep: lost messages and advisories, and what it does not decide."""
+"""The sweep repairs lost messages and advisories, and changes nothing else."""
 
 from datetime import timedelta
 from typing import Any
@@ -125,7 +125,7 @@ def test_lost_message_is_published_again(
     assert not Invocation.objects.exclude(state="Succeeded").exists()
 
 
-def test_started_invocation_with_lost_message_stays_running(
+def test_started_invocation_with_lost_message_remains_running(
     relay: Relay, sweep: Sweep, store: ResultStore, queue: Queue
 ) -> None:
     function = function_row()
@@ -136,7 +136,7 @@ def test_started_invocation_with_lost_message_stays_running(
     worker.report(worker.started(received))
     store_all(store, queue)
     age()
-    queue.delete(received.sequence)
+    queue.delete(received.metadata.sequence.stream)
 
     sweep_twice(sweep)
     relay.publish()

@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from inventory.core import manifests
-from inventory.core.spec import parse_spec
+from inventory.core.spec import StockPoolSpec
 from inventory.core.view import PoolView
 from tests.conftest import GoldenFiles
 from tests.factories.inventory import pool_resource
@@ -81,8 +81,10 @@ def test_requests_equal_limits() -> None:
 
 
 def test_equal_specs_and_scaling_have_one_hash() -> None:
-    one = parse_spec({"specName": "g", "replicas": 1, "memory": "16Gi"})
-    other = parse_spec({"specName": "g", "replicas": 9, "memory": "16384Mi", "template": {}})
+    one = StockPoolSpec.parse({"specName": "g", "replicas": 1, "memory": "16Gi"})
+    other = StockPoolSpec.parse(
+        {"specName": "g", "replicas": 9, "memory": "16384Mi", "template": {}}
+    )
 
     assert manifests.spec_hash(one) == manifests.spec_hash(other)
 
@@ -97,7 +99,8 @@ def test_another_spec_changes_the_hash() -> None:
     ]
 
     hashes = {
-        manifests.spec_hash(parse_spec({"specName": "g", "replicas": 1, **spec})) for spec in specs
+        manifests.spec_hash(StockPoolSpec.parse({"specName": "g", "replicas": 1, **spec}))
+        for spec in specs
     }
 
     assert len(hashes) == len(specs)

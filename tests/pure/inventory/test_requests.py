@@ -7,8 +7,8 @@ import pytest
 from gpuplatform.api.examples import request_example
 from gpuplatform.errors import InvalidSpec
 from gpuplatform.formats.model import SpecModel
-from inventory.core.names import deployment_name, service_name
-from inventory.core.spec import parse_spec
+from inventory.core.names import object_name
+from inventory.core.spec import StockPoolSpec
 from inventory.requests.pools import StockPoolCreate, StockPoolPatch
 
 CREATE: dict[str, Any] = {"operationID": "op-1", "specName": "g1.1", "replicas": 2}
@@ -58,7 +58,7 @@ def test_the_operation_id_is_no_part_of_the_payload() -> None:
 def test_the_spec_of_a_create_has_only_spec_fields() -> None:
     body = StockPoolCreate.parse(CREATE | {"name": "a", "namespace": "b", "template": {}})
 
-    assert body.spec() == parse_spec({"specName": "g1.1", "replicas": 2})
+    assert body.spec() == StockPoolSpec.parse({"specName": "g1.1", "replicas": 2})
 
 
 def test_a_pool_without_a_name_gets_the_same_one_at_each_attempt() -> None:
@@ -73,8 +73,8 @@ def test_a_pool_without_a_name_gets_the_same_one_at_each_attempt() -> None:
 def test_derived_names_fit_a_label(length: int) -> None:
     name = StockPoolCreate.parse(CREATE | {"name": "a" * length}).pool_name(tenant="t")
 
-    assert len(deployment_name(name)) <= 63
-    assert service_name(name) == f"pool-{name}"
+    assert len(object_name(name)) <= 63
+    assert object_name(name) == f"pool-{name}"
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_a_patch_is_rejected_with_the_path(value: dict[str, Any], field: str) ->
 
 
 def test_a_patch_replaces_what_it_gives_and_keeps_the_rest() -> None:
-    spec = parse_spec(
+    spec = StockPoolSpec.parse(
         {
             "specName": "g",
             "replicas": 1,
@@ -116,7 +116,7 @@ def test_a_patch_replaces_what_it_gives_and_keeps_the_rest() -> None:
 
 
 def test_an_empty_template_in_a_patch_removes_the_template() -> None:
-    spec = parse_spec({"specName": "g", "replicas": 1, "template": {"args": ["x"]}})
+    spec = StockPoolSpec.parse({"specName": "g", "replicas": 1, "template": {"args": ["x"]}})
     patch = StockPoolPatch.parse({"operationID": "a", "template": {}})
 
     assert patch.payload() == {"template": {}}

@@ -6,7 +6,7 @@ import pytest
 
 from gpuplatform.errors import InvalidSpec
 from gpuplatform.workloads.template import MAX_ENTRIES
-from inventory.core.spec import StockPoolStatus, parse_spec
+from inventory.core.spec import StockPoolSpec, StockPoolStatus
 
 
 def raw(**changes: Any) -> dict[str, Any]:
@@ -19,7 +19,7 @@ def templated(**template: Any) -> dict[str, Any]:
 
 def fields_of(value: object) -> list[str]:
     with pytest.raises(InvalidSpec) as caught:
-        parse_spec(value)
+        StockPoolSpec.parse(value)
     assert str(caught.value).endswith((".", ".)"))
     return [one.field for one in caught.value.details]
 
@@ -74,7 +74,7 @@ ODD_SOURCES: list[tuple[dict[str, Any], str]] = [
     ],
 )
 def test_accepted(value: dict[str, Any]) -> None:
-    assert parse_spec(value).spec_name == "g1.1"
+    assert StockPoolSpec.parse(value).spec_name == "g1.1"
 
 
 @pytest.mark.parametrize(
@@ -189,14 +189,14 @@ def test_names_that_the_platform_sets_are_reserved(name: str) -> None:
     ],
 )
 def test_equal_specs_have_one_normal_form(one: object, other: object) -> None:
-    assert parse_spec(one).normalised() == parse_spec(other).normalised()
+    assert StockPoolSpec.parse(one).normalised() == StockPoolSpec.parse(other).normalised()
 
 
 def test_the_normal_form_is_stable() -> None:
     envs = [{"name": "A", "value": "b"}, secret("B")]
-    spec = parse_spec(templated(command=["sh"], envs=envs, ports=[PORT]))
+    spec = StockPoolSpec.parse(templated(command=["sh"], envs=envs, ports=[PORT]))
 
-    assert parse_spec(spec.normalised()) == spec
+    assert StockPoolSpec.parse(spec.normalised()) == spec
     assert spec.normalised()["template"]["envs"] == envs
 
 

@@ -48,7 +48,7 @@ def test_defaults() -> None:
     ],
     ids=str,
 )
-def test_invalid_value_is_refused_by_field(change: dict[str, Any], field: str) -> None:
+def test_invalid_value_is_rejected_by_field(change: dict[str, Any], field: str) -> None:
     with pytest.raises(InvalidSpec) as caught:
         FunctionSpec.parse({**SPEC, **change})
 
@@ -60,7 +60,7 @@ def test_max_deliver_below_number_of_default_delays_is_valid() -> None:
 
 
 @pytest.mark.parametrize("name", ["", "A", "a.b", "a" * 49, "ä", "a\n"])
-def test_invalid_name_is_refused(name: str) -> None:
+def test_invalid_name_is_rejected(name: str) -> None:
     with pytest.raises(InvalidSpec):
         FunctionCreate.parse({**SPEC, "operationID": "o", "requestID": name})
 
@@ -72,7 +72,7 @@ def test_create_payload_is_spec() -> None:
     assert body.spec() == FunctionSpec.parse(SPEC)
 
 
-def test_update_naming_another_function_is_refused() -> None:
+def test_update_naming_another_function_is_rejected() -> None:
     body = FunctionUpdate.parse({**SPEC, "operationID": "o", "requestID": "a"})
 
     body.check_request_id("a")

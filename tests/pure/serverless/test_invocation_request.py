@@ -41,7 +41,7 @@ BODY = {"requestID": "echo", "payload": "hello"}
     ],
     ids=lambda value: str(value)[:40],
 )
-def test_invalid_value_is_refused_by_field(change: dict[str, Any], field: str) -> None:
+def test_invalid_value_is_rejected_by_field(change: dict[str, Any], field: str) -> None:
     with pytest.raises(InvalidSpec) as caught:
         InvocationCreate.parse({**BODY, **change})
 
@@ -51,14 +51,14 @@ def test_invalid_value_is_refused_by_field(change: dict[str, Any], field: str) -
 @pytest.mark.parametrize(
     "payload", ["a", "=", "aGVsbG8", "aGVs bG8=", "aGVsbG8=\n", "ä"], ids=repr
 )
-def test_invalid_base64_is_refused(payload: str) -> None:
+def test_invalid_base64_is_rejected(payload: str) -> None:
     body = InvocationCreate.parse({**BODY, "payload": payload, "payloadEncoding": "base64"})
 
     with pytest.raises(InvalidSpec):
         body.payload_bytes()
 
 
-def test_lone_surrogate_is_refused() -> None:
+def test_lone_surrogate_is_rejected() -> None:
     with pytest.raises(InvalidSpec):
         InvocationCreate.parse({**BODY, "payload": "\ud800"}).payload_bytes()
 

@@ -45,8 +45,8 @@ def view(**changes: Any) -> FunctionView:
     )
 
 
-def crew(*states: WorkerState, generation: int = 1, in_work: int = 0) -> list[Worker]:
-    workers = [Worker(f"w{at}", state, generation, in_work) for at, state in enumerate(states)]
+def crew(*states: WorkerState, generation: int = 1, in_progress: int = 0) -> list[Worker]:
+    workers = [Worker(f"w{at}", state, generation, in_progress) for at, state in enumerate(states)]
     return [
         replace(one, message="ErrImagePull", cause=CAUSE) if one.state == FAILED else one
         for one in workers
@@ -118,7 +118,7 @@ def test_slowly_starting_worker_is_not_idle() -> None:
     ended = replace(waited, last_active_at=NOW - timedelta(seconds=59))
 
     starting = plan(waited, Demand(pending=1, peak=1), crew(STARTING))
-    working = plan(waited, Demand(in_work=1, peak=1), crew(READY, in_work=1))
+    working = plan(waited, Demand(in_progress=1, peak=1), crew(READY, in_progress=1))
     over = plan(ended, Demand(peak=1), crew(READY))
 
     assert [(one.start, one.stop) for one in (starting, working, over)] == [(0, ())] * 3
@@ -162,11 +162,11 @@ def test_starting_workers_stop_before_ready_ones() -> None:
 
 
 def test_no_worker_stops_while_busy_ones_are_unknown() -> None:
-    busy = [*crew(READY, in_work=1), Worker("idle", READY, 1)]
+    busy = [*crew(READY, in_progress=1), Worker("idle", READY, 1)]
 
     function = view(concurrency=2)
-    assert plan(function, Demand(in_work=1, peak=1), busy).stop == ("idle",)
-    assert plan(function, Demand(in_work=2, peak=1), busy).stop == ()
+    assert plan(function, Demand(in_progress=1, peak=1), busy).stop == ("idle",)
+    assert plan(function, Demand(in_progress=2, peak=1), busy).stop == ()
 
 
 def test_failed_workers_are_stopped_and_next_start_backs_off() -> None:
@@ -223,7 +223,7 @@ BROKEN = view(
         pytest.param(Demand(), [], id="nothing waits any more"),
     ],
 )
-def test_function_stays_failed_until_worker_is_ready(
+def test_function_remains_failed_until_worker_is_ready(
     demand: Demand, workers: list[WorkerState]
 ) -> None:
     found = plan(BROKEN, demand, crew(*workers))
@@ -238,7 +238,7 @@ def test_failed_function_starts_next_worker() -> None:
     assert plan(BROKEN, Demand(pending=1), []).start == 1
 
 
-def test_failed_function_stays_failed_while_queue_is_unavailable() -> None:
+def test_failed_function_remains_failed_while_queue_is_unavailable() -> None:
     assert plan(BROKEN, None, []).status is None
 
 
@@ -317,7 +317,7 @@ def test_unavailable_queue_changes_no_worker() -> None:
 
 
 def test_deleted_function_drains_all_workers() -> None:
-    workers = crew(READY, STARTING, FAILED, DRAINING, in_work=1)
+    workers = crew(READY, STARTING, FAILED, DRAINING, in_progress=1)
 
     assert plan(view(is_ending=True, min_workers=2), None, workers).stop == ("w0", "w1", "w2")
 
@@ -325,12 +325,12 @@ def test_deleted_function_drains_all_workers() -> None:
 def test_busy_workers_of_earlier_spec_are_replaced_one_at_a_time() -> None:
     function = view(generation=2, max_workers=9)
     idle = crew(READY, READY)
-    busy = crew(READY, READY, in_work=1)
+    busy = crew(READY, READY, in_progress=1)
 
     assert plan(function, Demand(pending=1), idle).stop == ("w0", "w1")
-    assert plan(function, Demand(in_work=2), busy).stop == ("w0",)
+    assert plan(function, Demand(in_progress=2), busy).stop == ("w0",)
     going = [*busy, Worker("going", DRAINING, 1, 1)]
-    assert plan(function, Demand(in_work=3), going).stop == ()
+    assert plan(function, Demand(in_progress=3), going).stop == ()
     assert plan(function, Demand(pending=2), idle).start == 2
 
 
@@ -372,7 +372,7 @@ crews = st.lists(
         st.uuids().map(str),
         st.sampled_from(WorkerState),
         generation=st.integers(1, 2),
-        in_work=st.integers(0, 2),
+        in_progress=st.integers(0, 2),
     ),
     max_size=10,
 )
@@ -390,7 +390,7 @@ def test_limits_always_hold(
     left = [one for one in serving if one not in stopped]
     assert not found.start or len(workers) + found.start <= function.max_workers
     assert len(left) >= min(function.min_workers, len(serving))
-    assert not [one for one in stopped if one in serving and one.in_work]
+    assert not [one for one in stopped if one in serving and one.in_progress]
     assert not [one for one in stopped if one.state == DRAINING]
     assert len(found.stop) == len(set(found.stop))
     paused = function.starts_after is not None and function.starts_after > NOW

@@ -1,8 +1,8 @@
-"""The settings of the sidecar, and its delays."""
+"""Settings of the sidecar, and its delays."""
 
 import pytest
 
-from serverless.sidecar.settings import Address, BadSettings, Retries, Settings
+from serverless.sidecar.settings import Address, BadSettings, Settings
 
 GIVEN = {
     "SERVERLESS_QUEUE_URL": "nats://nats:4222",
@@ -16,16 +16,32 @@ GIVEN = {
 def test_omitted_variables_have_defaults() -> None:
     read = Settings.from_environment(GIVEN)
 
-    assert read.health == Address("", 8091)
-    assert read.retries == Retries(5, (2, 10, 30))
+    assert read.health_address == Address("", 8091)
+    assert (read.max_deliver, read.backoff_seconds) == (5, (2, 10, 30))
     assert read.concurrency == 1
     assert read.drain_token == ""
 
 
+def test_variables_are_read() -> None:
+    read = Settings.from_environment(
+        {
+            **GIVEN,
+            "SERVERLESS_HEALTH_ADDRESS": "127.0.0.1:9",
+            "SERVERLESS_PROGRESS_SECONDS": "1",
+        }
+    )
+
+    assert read.health_address == Address("127.0.0.1", 9)
+    assert (read.function_id, read.progress_seconds) == (7, 1.0)
+
+
 @pytest.mark.parametrize("missing", sorted(GIVEN))
-def test_missing_variable_is_named(missing: str) -> None:
+@pytest.mark.parametrize("value", [None, ""])
+def test_missing_variable_is_named(missing: str, value: str | None) -> None:
+    given = {name: text for name, text in GIVEN.items() if name != missing}
+
     with pytest.raises(BadSettings, match=missing):
-        Settings.from_environment({k: v for k, v in GIVEN.items() if k != missing})
+        Settings.from_environment(given if value is None else {**given, missing: value})
 
 
 @pytest.mark.parametrize(
@@ -47,7 +63,7 @@ def test_invalid_variable_is_named(name: str, text: str) -> None:
 
 
 def test_last_delay_repeats() -> None:
-    retries = Retries(5, (2, 10))
+    settings = Settings.from_environment({**GIVEN, "SERVERLESS_BACKOFF_SECONDS": "2, 10"})
 
-    assert [retries.delay(attempt) for attempt in (1, 2, 3, 4)] == [2, 10, 10, 10]
-    assert [retries.is_last(attempt) for attempt in (4, 5, 6)] == [False, True, True]
+    assert [settings.delay(attempt) for attempt in (1, 2, 3, 4)] == [2, 10, 10, 10]
+    assert [settings.is_last(attempt) for attempt in (4, 5, 6)] == [False, True, True]

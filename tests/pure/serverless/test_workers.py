@@ -16,7 +16,7 @@ from serverless.sidecar.settings import Settings
 from tests.conftest import GoldenFiles
 from tests.factories.planned_units import unit_resource
 from units.core import manifests, workers
-from units.core.spec import GPUUnitSpec, parse_unit_spec
+from units.core.spec import GPUUnitSpec
 from units.core.view import UnitView
 from units.requests import GpuUnitCreate, GpuUnitUpdate, WorkerUnitCreate
 
@@ -43,7 +43,7 @@ def worker_body(**changes: Any) -> WorkerUnitCreate:
 
 
 def worker_spec(**changes: Any) -> GPUUnitSpec:
-    stock = parse_unit_spec({"specName": "g1.1", "gpu": 1, "memory": "16Gi"})
+    stock = GPUUnitSpec.parse({"specName": "g1.1", "gpu": 1, "memory": "16Gi"})
     return worker_body(**changes).spec(stock)
 
 
@@ -69,7 +69,7 @@ def test_worker_has_resources_of_stock() -> None:
     spec = worker_spec()
 
     assert (spec.gpu, spec.memory, spec.image) == (1, "16Gi", FUNCTION["image"])
-    assert parse_unit_spec(spec.normalised()) == spec
+    assert GPUUnitSpec.parse(spec.normalised()) == spec
 
 
 def test_request_round_trip() -> None:
@@ -120,7 +120,7 @@ def test_template_cannot_reference_credentials() -> None:
 
     for parse, raw in (
         (FunctionSpec.parse, {**FUNCTION, "template": {"envs": envs}}),
-        (parse_unit_spec, by_hand),
+        (GPUUnitSpec.parse, by_hand),
     ):
         with pytest.raises(InvalidSpec) as caught:
             parse(raw)
@@ -141,12 +141,12 @@ def test_sidecar_reads_settings_of_manifest() -> None:
 
     read = Settings.from_environment({one["name"]: one["value"] for one in sidecar["env"]})
 
-    assert (read.tenant, read.function, read.worker) == ("acme", 7, "fn-7-abc")
-    assert (read.concurrency, read.retries.max_deliver) == (4, 3)
-    assert read.retries.backoff_seconds == (1, 5)
-    assert read.address.socket_path == "/run/serverless/model.sock"
-    assert read.address.health_path == "/health"
-    assert read.health.port == workers.SIDECAR_PORT
+    assert (read.tenant, read.function_id, read.worker_name) == ("acme", 7, "fn-7-abc")
+    assert (read.concurrency, read.max_deliver) == (4, 3)
+    assert read.backoff_seconds == (1, 5)
+    assert read.socket_path == "/run/serverless/model.sock"
+    assert read.health_path == "/health"
+    assert read.health_address.port == workers.SIDECAR_PORT
     assert (read.credentials_directory / CREDENTIALS_KEY).parts[:3] == ("/", "run", "queue")
     assert read.drain_seconds > FUNCTION["timeoutSeconds"]
     assert read.drain_token
@@ -175,11 +175,11 @@ def test_grace_period_exceeds_drain() -> None:
         ({"backoffSeconds": []}, "serverless.backoffSeconds"),
     ],
 )
-def test_invalid_block_is_refused(change: dict[str, Any], field: str) -> None:
+def test_invalid_block_is_rejected(change: dict[str, Any], field: str) -> None:
     raw = worker_spec().normalised()
 
     with pytest.raises(InvalidSpec) as caught:
-        parse_unit_spec({**raw, "serverless": {**raw["serverless"], **change}})
+        GPUUnitSpec.parse({**raw, "serverless": {**raw["serverless"], **change}})
 
     assert [fault.field for fault in caught.value.details] == [field]
     assert "secret" not in str(caught.value)

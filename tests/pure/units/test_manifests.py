@@ -14,7 +14,7 @@ from gpuplatform.workloads.pods import (
 from tests.conftest import GoldenFiles
 from tests.factories.planned_units import PORTS, stock_resource, unit_resource
 from units.core import manifests
-from units.core.spec import parse_unit_spec
+from units.core.spec import GPUUnitSpec
 from units.core.view import UnitView
 from units.phases import UnitRole, role_of
 
@@ -79,7 +79,7 @@ def test_the_service_equals_its_golden_file(golden: GoldenFiles) -> None:
 
 
 def test_the_resource_equals_its_golden_file(golden: GoldenFiles) -> None:
-    spec = parse_unit_spec({"specName": "g1.1", **FULL})
+    spec = GPUUnitSpec.parse({"specName": "g1.1", **FULL})
     annotations = {"runtime.lokiwager.io/operation-id": "op-1"}
 
     made = manifests.resource("runtime-instance", "trainer", spec, annotations)
@@ -159,8 +159,8 @@ def test_the_access_url_is_inside_the_cluster() -> None:
 
 
 def test_fields_outside_the_pod_do_not_change_the_hash() -> None:
-    one = parse_unit_spec({"specName": "g", "template": PORTS})
-    same = parse_unit_spec(
+    one = GPUUnitSpec.parse({"specName": "g", "template": PORTS})
+    same = GPUUnitSpec.parse(
         {"specName": "g", "template": PORTS, "suspend": True, "access": {"scheme": "https"}}
     )
 
@@ -180,7 +180,7 @@ def test_fields_outside_the_pod_do_not_change_the_hash() -> None:
     ],
 )
 def test_fields_of_the_pod_change_the_hash(change: dict[str, Any]) -> None:
-    one = parse_unit_spec({"specName": "g"})
-    other = parse_unit_spec({"specName": "g", **change})
+    one = GPUUnitSpec.parse({"specName": "g"})
+    other = GPUUnitSpec.parse({"specName": "g", **change})
 
     assert manifests.spec_hash(one) != manifests.spec_hash(other)

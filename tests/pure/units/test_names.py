@@ -6,14 +6,14 @@ from hypothesis import strategies as st
 
 from gpuplatform.formats.names import OWN_NAME_MAX, dns_label
 from gpuplatform.workloads.template import MAX_REPLICAS
-from units.core.names import deployment_name, service_name, stock_batch_name, stock_name
+from units.core.names import object_name, stock_batch_name, stock_name
 
 
 @pytest.mark.parametrize("length", [1, OWN_NAME_MAX])
 def test_derived_names_fit_a_label(length: int) -> None:
     name = "a" * length
 
-    assert dns_label(deployment_name(name)) == service_name(name) == f"unit-{name}"
+    assert dns_label(object_name(name)) == f"unit-{name}"
 
 
 @given(st.text(min_size=1, max_size=80), st.text(max_size=20), st.integers(1, MAX_REPLICAS))

@@ -31,7 +31,7 @@ from tests.factories.planned_units import (
     unit_service,
 )
 from tests.fakes.cluster import FakeCluster
-from units.core.names import deployment_name, service_name
+from units.core.names import object_name
 from units.core.observed import ObservedUnit
 from units.core.plan import plan_unit
 from units.core.sources import NoSource, Source, SourceGone, SourceHeld, SourceLost, SourcePending
@@ -294,8 +294,8 @@ class World:
             )
 
     def _observe(self) -> ObservedUnit:
-        service = self.cluster.get(SERVICE, service_name(self.name), namespace=self.namespace)
-        found = self.cluster.get(DEPLOYMENT, deployment_name(self.name), namespace=self.namespace)
+        service = self.cluster.get(SERVICE, object_name(self.name), namespace=self.namespace)
+        found = self.cluster.get(DEPLOYMENT, object_name(self.name), namespace=self.namespace)
         return ObservedUnit(
             deployment=Absent() if found is None else Present(found),
             service=Absent() if service is None else Present(service),
@@ -318,7 +318,7 @@ def test_repeated_runs_reach_a_fixed_point(
         world.want(spec)
         world.settle()
         if is_meddled_with:
-            name = deployment_name(world.name)
+            name = object_name(world.name)
             world.cluster.remove(DEPLOYMENT, name, namespace=world.namespace)
             world.settle()
 

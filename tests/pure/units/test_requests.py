@@ -8,7 +8,7 @@ from gpuplatform.api.examples import request_example
 from gpuplatform.errors import InvalidSpec
 from gpuplatform.formats.model import SpecModel
 from tests.factories.inventory import HTTP_PORT
-from units.core.spec import parse_unit_spec
+from units.core.spec import GPUUnitSpec
 from units.requests import GpuUnitCreate, GpuUnitUpdate, StockSeed, UnitAction
 
 CREATE: dict[str, Any] = {"operationID": "op-1", "name": "a", "specName": "g1.1", "image": "app"}
@@ -85,7 +85,7 @@ def test_another_request_has_another_payload(change: dict[str, Any]) -> None:
 
 
 def test_a_unit_has_the_size_of_its_stock_and_the_requested_fields() -> None:
-    stock = parse_unit_spec(
+    stock = GPUUnitSpec.parse(
         {
             "specName": "g1.1",
             "cpu": "4",
@@ -137,7 +137,7 @@ def test_an_update_is_rejected_with_the_path(value: dict[str, Any], field: str) 
 
 
 def test_a_given_block_replaces_and_an_omitted_one_stays() -> None:
-    spec = parse_unit_spec(
+    spec = GPUUnitSpec.parse(
         {
             "specName": "g",
             "gpu": 1,
@@ -156,7 +156,7 @@ def test_a_given_block_replaces_and_an_omitted_one_stays() -> None:
 
 
 def test_an_explicit_primary_port_stays_when_the_ports_change() -> None:
-    stock = parse_unit_spec({"specName": "g"})
+    stock = GPUUnitSpec.parse({"specName": "g"})
     body = GpuUnitCreate.parse({**CREATE, "template": PORTS, "access": {"primaryPort": "http"}})
     ports = {"ports": [{"name": "admin", "port": 9000}, *PORTS["ports"]]}
 
@@ -168,7 +168,9 @@ def test_an_explicit_primary_port_stays_when_the_ports_change() -> None:
 
 
 def test_a_template_without_the_primary_port_is_rejected() -> None:
-    spec = parse_unit_spec({"specName": "g", "template": PORTS, "access": {"primaryPort": "web"}})
+    spec = GPUUnitSpec.parse(
+        {"specName": "g", "template": PORTS, "access": {"primaryPort": "web"}}
+    )
     asked = GpuUnitUpdate.parse({"operationID": "a", "template": {"ports": [HTTP_PORT]}})
 
     with pytest.raises(InvalidSpec) as caught:
@@ -179,7 +181,7 @@ def test_a_template_without_the_primary_port_is_rejected() -> None:
 
 def test_an_empty_block_removes_the_block() -> None:
     asked = GpuUnitUpdate.parse({"operationID": "a", "template": {}, "access": {}})
-    spec = parse_unit_spec({"specName": "g", "template": PORTS})
+    spec = GPUUnitSpec.parse({"specName": "g", "template": PORTS})
 
     assert asked.payload() == {"template": {}, "access": {}}
     assert asked.applied_to(spec).normalised() == {"specName": "g"}

@@ -1,1 +1,1 @@
-"""Commands that exist in development mode only."""
+"""Management commands that are available only in development mode."""

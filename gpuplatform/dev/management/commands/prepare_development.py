@@ -1,6 +1,6 @@
-"""`manage.py prepare_development`: prepare database, admin user and, on request, the cluster.
+"""`manage.py prepare_development`: prepare the database, the admin user and the cluster.
 
-Runs at each start of `make run`; idempotent.
+`make run` runs this command at each start.
 """
 
 import secrets
@@ -20,23 +20,23 @@ ADMIN = "admin"
 
 
 class Command(BaseCommand):
-    """Idempotent."""
+    """Prepares a development platform. Idempotent."""
 
-    help = "Migrates the database and creates the admin user with a random password."
+    help = "Migrate the database and create the admin user with a random password."
 
     @override
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument(
-            "--cluster", action="store_true", help="Also install what the cluster needs."
+            "--cluster", action="store_true", help="Also install the CRDs and the namespaces."
         )
 
     @override
     def handle(self, *args: Any, **options: Any) -> None:
         if not settings.GPUPLATFORM_DEV:
-            raise CommandError("This command runs in development mode only (GPUPLATFORM_DEV=1).")
+            raise CommandError("This command requires development mode. Set GPUPLATFORM_DEV=1.")
         call_command("prepare_database", stdout=self.stdout)
         with advisory_lock(Lock.PREPARATION):
-            # Static files are served from the source; WhiteNoise still needs the directory.
+            # WhiteNoise requires the directory, but static files are served from the source.
             Path(settings.STATIC_ROOT).mkdir(parents=True, exist_ok=True)
             self._ensure_admin(Path(settings.GPUPLATFORM_DATA) / "admin-password")
         if options["cluster"]:

@@ -1,4 +1,4 @@
-"""`manage.py run_kubelet`: simulated nodes on the simulator, or on the cluster of a kubeconfig."""
+"""`manage.py run_kubelet`: run simulated nodes on the cluster that a kubeconfig selects."""
 
 import os
 import sys
@@ -15,9 +15,9 @@ from gpuplatform.dev.simulator.kubelet.options import Options
 
 
 class Command(BaseCommand):
-    """Replaces this process by the kubelet, which does not need Django."""
+    """Replaces this process with the simulated kubelet, which does not need Django."""
 
-    help = "Simulates nodes with GPUs and their kubelets on a Kubernetes API server."
+    help = "Run simulated nodes with GPUs on a Kubernetes API server."
     requires_system_checks = ()
 
     @override

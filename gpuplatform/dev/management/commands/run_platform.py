@@ -9,9 +9,9 @@ from typing_extensions import override
 
 
 class Command(BaseCommand):
-    """Replaces this process by the runner, which does not load Django."""
+    """Replaces this process with the runner, which does not load Django."""
 
-    help = "Start every process of the platform with embedded servers, until Ctrl-C."
+    help = "Run all processes of the platform and the embedded servers until Ctrl-C."
     requires_system_checks = ()
 
     @override

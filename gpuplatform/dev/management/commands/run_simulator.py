@@ -11,9 +11,12 @@ from gpuplatform.dev.simulator.apiserver.__main__ import add_arguments, run
 
 
 class Command(BaseCommand):
-    """Serves until SIGTERM; `python -m gpuplatform.dev.simulator.apiserver` uses less memory."""
+    """Runs the API server until SIGTERM.
 
-    help = "Run the simulated Kubernetes API server (development mode, loopback)."
+    `python -m gpuplatform.dev.simulator.apiserver` does the same and uses less memory.
+    """
+
+    help = "Run the simulated Kubernetes API server on loopback (development mode only)."
     requires_system_checks: list[str] = []  # noqa: RUF012 - as in Django
 
     @override

@@ -10,9 +10,9 @@ from gpuplatform.dev.embedded.demo import DEMO_REQUESTS, DemoFailed, send_demo
 
 
 class Command(BaseCommand):
-    """Idempotent: the operationIDs are fixed."""
+    """Sends the demo requests. Idempotent, because their operationIDs are constant."""
 
-    help = "Create pools (two cannot become ready), stock, a GPU unit and a function."
+    help = "Create stock pools (two cannot become ready), stock, a GPU unit and a function."
 
     @override
     def add_arguments(self, parser: CommandParser) -> None:

@@ -1,11 +1,11 @@
-"""A small Kubernetes API server for development: one process, one event loop, loopback HTTP.
+"""A small Kubernetes API server for development. It serves HTTP on loopback from one event loop.
 
 Modules, from the bottom up: `errors` and `jsonpath`; `schema`, `expressions`, `rules`, `decode`,
-`custom` and `builtins` (the form of objects); `store` and `journal` (stored state); `ownership`,
-`patches` and `apply` (changes of objects); `targets`, `writes`, `deletes`, `lists` and `watch`
-(verbs); `dispatch` (HTTP); `controllers` (clients in the same process, with the scheduler). One
-thread uses the store, so it has no locks and no verb awaits.
+`custom` and `builtins` (validation and defaults); `store` and `journal` (storage); `ownership`,
+`patches` and `apply` (merging and field ownership); `targets`, `writes`, `deletes`, `lists` and
+`watch` (verbs); `dispatch` (HTTP); `controllers` (clients in the same process, with the
+scheduler). Only one thread uses the store, so the store needs no locks, and verbs do not await.
 
-Not simulated: RBAC, quota, storage, jobs, admission webhooks, conversion, preemption. A request
-for one of them is answered with 404 or 501.
+Not simulated: RBAC, quota, storage, jobs, admission webhooks, conversion, preemption. The server
+rejects such requests with 404 or 501.
 """

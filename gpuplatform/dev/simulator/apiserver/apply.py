@@ -27,10 +27,13 @@ _GRANULAR = {"map", "set"}
 def apply(
     live: Manifest | None, applied: Manifest, schema: Schema, owner: Owner, *, force: bool
 ) -> Manifest:
-    """Return `live` merged with `applied`, with ownership recorded; both arguments stay unchanged.
+    """Return the result of applying `applied` to `live`, with updated field ownership.
+
+    The arguments are not modified.
 
     Raises:
-        ApiError: 409, another manager owns a field with another value and `force` is not set.
+        ApiError: 409 if another manager owns a field with a different value and `force` is not
+        set.
     """
     base = clone(live) if live else {"metadata": {}}
     owners = read_owners(base)
@@ -38,14 +41,14 @@ def apply(
     others = [o for o in owners if o is not previous]
     mine = frozenset(applied_paths(applied, schema))
     merged: Manifest = _merge(base, clone(applied), schema)
-    gone = (previous.paths if previous else frozenset()) - mine
-    if gone:
+    removed = (previous.paths if previous else frozenset()) - mine
+    if removed:
         keep = _prefixes(mine) | {p for o in others for p in _prefixes(o.paths)}
-        _remove(merged, schema, (), _children(gone), keep)
+        _remove(merged, schema, (), _children(removed), keep)
     before, after = fields_of(base, schema), fields_of(merged, schema)
     changed = {p for p, v in after.items() if p in mine and (p not in before or before[p] != v)}
     if not force:
-        _refuse_conflicts(others, changed)
+        _reject_conflicts(others, changed)
     lost = changed | (before.keys() - after.keys())
     unchanged = previous is not None and previous.paths == mine and before == after
     time = previous.time if previous and unchanged else now()
@@ -55,7 +58,7 @@ def apply(
     return merged
 
 
-def _refuse_conflicts(others: list[Owner], changed: set[Path]) -> None:
+def _reject_conflicts(others: list[Owner], changed: set[Path]) -> None:
     found = [
         (o, [path_text(p) for p in sorted(o.paths & changed, key=lambda p: (len(p), p))])
         for o in others
@@ -107,7 +110,7 @@ def _merge(live: Any, applied: Any, schema: Schema) -> Any:
 
 
 def _merge_list(live: list[Any], applied: list[Any], schema: Schema) -> list[Any]:
-    """Merge items by key, in the order of `applied`; other items keep their place."""
+    """Merge list items by key, in the order of `applied`. Other items keep their place."""
     items = schema.get("items", OPAQUE)
     old = {item_element(item, schema): item for item in live}
     new = {item_element(item, schema): item for item in applied}
@@ -136,9 +139,14 @@ def _children(paths: frozenset[Path]) -> dict[str, Any]:
     return root
 
 
-def _remove(value: Any, schema: Schema, path: Path, gone: dict[str, Any], keep: set[Path]) -> None:
-    """Remove from `value` the paths in `gone` that no owner keeps, by whole branches."""
-    for element, inner in gone.items():
+def _remove(
+    value: Any, schema: Schema, path: Path, removed: dict[str, Any], keep: set[Path]
+) -> None:
+    """Remove the paths in `removed` from `value`, except paths in `keep`.
+
+    A subtree without kept paths is removed as a whole.
+    """
+    for element, inner in removed.items():
         here = (*path, element)
         if element == ".":
             continue
@@ -166,16 +174,19 @@ def _member(value: Any, schema: Schema, element: str) -> tuple[Any, Schema]:
     return (found[0] if found else None), items
 
 
-def typed_fault(value: object, schema: Schema, path: str = "") -> str:
-    """Return why `value` cannot be applied (undeclared field, duplicate item); empty if it can."""
+def typed_error(value: object, schema: Schema, path: str = "") -> str:
+    """Return the error message for an undeclared field, a wrong type or a duplicate list item.
+
+    Returns an empty string if `value` can be applied.
+    """
     if value is not None and schema.get("type") in _CONTAINERS:
         type_, detail = _CONTAINERS[schema["type"]]
         if not isinstance(value, type_):
             return f"{path}: expected {detail}, got {json_type(value)}"
     if isinstance(value, dict):
-        return _object_fault(value, schema, path)
+        return _object_error(value, schema, path)
     if not isinstance(value, list):
-        return _scalar_fault(value, schema, path)
+        return _scalar_error(value, schema, path)
     seen: set[str] = set()
     for item in value:
         key = list_key(item, schema)
@@ -183,9 +194,9 @@ def typed_fault(value: object, schema: Schema, path: str = "") -> str:
         if key is not None and go_json(key) in seen:
             return f"{path}: duplicate entries for key [{_key_text(key)}]"
         seen.add(go_json(key))
-        fault = typed_fault(item, schema.get("items", OPAQUE), here)
-        if fault:
-            return fault
+        error = typed_error(item, schema.get("items", OPAQUE), here)
+        if error:
+            return error
     return ""
 
 
@@ -198,21 +209,21 @@ _SCALARS: dict[str | None, tuple[tuple[type, ...], str]] = {
 }
 
 
-def _scalar_fault(value: object, schema: Schema, path: str) -> str:
+def _scalar_error(value: object, schema: Schema, path: str) -> str:
     types, detail = _SCALARS.get(schema.get("type"), ((), ""))
     if value is None or not types or isinstance(value, types):
         return ""
     return f"{path}: expected {detail}, got {json_type(value)}"
 
 
-def _object_fault(value: dict[str, Any], schema: Schema, path: str) -> str:
+def _object_error(value: dict[str, Any], schema: Schema, path: str) -> str:
     declared = schema.get("properties")
     for key, member in value.items():
         if key not in (declared or {}) and declared is not None and not _allows_undeclared(schema):
             return f"{path}.{key}: field not declared in schema"
-        fault = typed_fault(member, child(schema, key), f"{path}.{key}")
-        if fault:
-            return fault
+        error = typed_error(member, child(schema, key), f"{path}.{key}")
+        if error:
+            return error
     return ""
 
 

@@ -1,4 +1,4 @@
-"""Request bodies: JSON and YAML, with the errors of a real server for malformed ones."""
+"""Parsing of JSON and YAML request bodies, with the error messages of Kubernetes."""
 
 import json
 import re
@@ -11,7 +11,7 @@ from gpuplatform.dev.simulator.apiserver.writes import APPLY, JSON, MERGE, STRAT
 
 _PLAIN = ("application/json", "application/yaml")
 _PATCHES = (JSON, MERGE, STRATEGIC, APPLY)
-_CANNOT = "error decoding YAML: error converting YAML to JSON"
+_CONVERSION_ERROR = "error decoding YAML: error converting YAML to JSON"
 _SURROGATE_ESCAPE = re.compile(rb"\\u[dD][89abAB][0-9a-fA-F]{2}")
 _UNSAFE_IN_YAML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\ufffe\uffff]")
 
@@ -22,7 +22,7 @@ def media_type(header: str) -> str:
 
 
 def unknown_media_type(accepted: tuple[str, ...]) -> ApiError:
-    """Return the error 415."""
+    """Return the error 415 (unsupported media type)."""
     message = (
         "the body of the request was in an unknown format - accepted media types include:"
         f" {', '.join(accepted)}"
@@ -31,10 +31,10 @@ def unknown_media_type(accepted: tuple[str, ...]) -> ApiError:
 
 
 def read_object(raw: bytes, content_type: str) -> Any:
-    """Return the object in the body of a POST, PUT or DELETE: JSON or YAML.
+    """Return the object in the JSON or YAML body of a POST, PUT or DELETE request.
 
     Raises:
-        ApiError: 400, the body is malformed; 415, the media type is not supported.
+        ApiError: 400 if the body is malformed; 415 if the media type is not supported.
     """
     kind = media_type(content_type) or _PLAIN[0]
     if kind not in _PLAIN:
@@ -49,7 +49,7 @@ def read_object(raw: bytes, content_type: str) -> Any:
 
 
 def repeated_fields(raw: bytes, content_type: str) -> list[str]:
-    """Return the paths of the fields that a JSON body contains more than once."""
+    """Return the paths of fields that occur more than once in a JSON body."""
     if media_type(content_type) not in {"", _PLAIN[0]}:
         return []
     repeated: dict[int, set[str]] = {}
@@ -77,10 +77,10 @@ def _paths(value: Any, repeated: dict[int, set[str]], path: str) -> Iterator[str
 
 
 def read_patch(raw: bytes, content_type: str, *, is_custom: bool) -> tuple[str, Any]:
-    """Return the media type of a patch and its content.
+    """Return the media type of a patch and its parsed content.
 
     Raises:
-        ApiError: 400, the body is malformed; 415, the kind of patch is not supported.
+        ApiError: 400 if the body is malformed; 415 if the patch type is not supported.
     """
     kind = media_type(content_type)
     accepted = tuple(p for p in _PATCHES if not (is_custom and p == STRATEGIC))
@@ -95,16 +95,17 @@ def read_patch(raw: bytes, content_type: str, *, is_custom: bool) -> tuple[str, 
 
 
 def _yaml(raw: bytes) -> Any:
-    """Read YAML. JSON, the usual case, only needs YAML's rules for characters."""
+    """Parse YAML. For JSON, the usual case, only YAML's rules for characters are checked."""
     try:
         text = raw.decode()
         value = from_bytes(raw)
     except (ValueError, RecursionError):
         return _real_yaml(raw)
     if _SURROGATE_ESCAPE.search(raw):
-        raise bad_request(f"{_CANNOT}: yaml: found invalid Unicode character escape code")
+        message = "yaml: found invalid Unicode character escape code"
+        raise bad_request(f"{_CONVERSION_ERROR}: {message}")
     if _UNSAFE_IN_YAML.search(text):
-        raise bad_request(f"{_CANNOT}: yaml: control characters are not allowed")
+        raise bad_request(f"{_CONVERSION_ERROR}: yaml: control characters are not allowed")
     return value
 
 
@@ -114,11 +115,11 @@ def _real_yaml(raw: bytes) -> Any:
     try:
         return yaml.load(raw, Loader=_plain_loader(yaml))  # noqa: S506 - a safe loader
     except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise bad_request(f"{_CANNOT}: {error}") from error
+        raise bad_request(f"{_CONVERSION_ERROR}: {error}") from error
 
 
 def _plain_loader(yaml: Any) -> Any:
-    """Return a safe loader that leaves times as text, as in JSON."""
+    """Return a safe YAML loader that loads timestamps as strings, as JSON does."""
     loader: Any = type("PlainLoader", (yaml.CSafeLoader,), {})
     loader.yaml_implicit_resolvers = {
         first: [(tag, regexp) for tag, regexp in found if tag != "tag:yaml.org,2002:timestamp"]

@@ -1,12 +1,12 @@
-"""Validation of custom resources: schema, scale, rules."""
+"""Validation of custom resources: schema, scale subresource and validation rules."""
 
 from collections.abc import Iterator
 
-from gpuplatform.dev.simulator.apiserver.errors import Fault, invalid_value
+from gpuplatform.dev.simulator.apiserver.errors import FieldError, invalid_value
 from gpuplatform.dev.simulator.apiserver.jsonpath import value_at
 from gpuplatform.dev.simulator.apiserver.objects import Manifest
 from gpuplatform.dev.simulator.apiserver.resources import Resource
-from gpuplatform.dev.simulator.apiserver.rules import ROOT, rule_faults
+from gpuplatform.dev.simulator.apiserver.rules import ROOT, rule_errors
 from gpuplatform.dev.simulator.apiserver.schema import ABSENT, validate
 
 _MAX_REPLICAS = 2**31 - 1
@@ -14,7 +14,7 @@ _BLOCKING = {
     *("FieldValueNotSupported", "FieldValueRequired", "FieldValueTooLong"),
     *("FieldValueTooMany", "FieldValueTypeInvalid"),
 }
-_UNCHECKED = Fault(
+_UNCHECKED = FieldError(
     "FieldValueInvalid",
     ROOT,
     "Invalid value: null: some validation rules were not checked because the object was invalid;"
@@ -22,24 +22,24 @@ _UNCHECKED = Fault(
 )
 
 
-def custom_faults(
-    resource: Resource, obj: Manifest, old: Manifest | None, metadata: list[Fault]
-) -> list[Fault]:
-    """Return every fault of `obj`, or of the change from `old` to it.
+def custom_errors(
+    resource: Resource, obj: Manifest, old: Manifest | None, metadata: list[FieldError]
+) -> list[FieldError]:
+    """Return all validation errors of `obj`, or of its update from `old`.
 
-    `metadata` are the faults of the metadata; the result contains them.
+    `metadata` contains the errors of the metadata, which are included in the result.
     """
     before = ABSENT if old is None else old
-    faults = [*metadata, *validate(obj, resource.schema, old=before)]
-    faults += _scale_faults(resource, obj)
+    field_errors = [*metadata, *validate(obj, resource.schema, old=before)]
+    field_errors += _scale_errors(resource, obj)
     if resource.rules is None:
-        return faults
-    if any(fault.reason in _BLOCKING for fault in faults):
-        return [*faults, _UNCHECKED]
-    return [*faults, *rule_faults(resource.rules, obj, old)]
+        return field_errors
+    if any(field_error.reason in _BLOCKING for field_error in field_errors):
+        return [*field_errors, _UNCHECKED]
+    return [*field_errors, *rule_errors(resource.rules, obj, old)]
 
 
-def _scale_faults(resource: Resource, obj: Manifest) -> Iterator[Fault]:
+def _scale_errors(resource: Resource, obj: Manifest) -> Iterator[FieldError]:
     for name in ("specReplicasPath", "statusReplicasPath") if resource.scale else ():
         path = (resource.scale or {})[name]
         count = value_at(obj, path)

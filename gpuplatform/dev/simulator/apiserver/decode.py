@@ -1,6 +1,6 @@
-"""Decoding of built-in kinds as in Go: wrong types are errors, unknown fields are dropped.
+"""Decoding of built-in kinds as in Go: a wrong type is an error, and unknown fields are dropped.
 
-Custom resources are not decoded: `schema` validates their types.
+Custom resources are not decoded. `schema` validates their types.
 """
 
 import base64
@@ -21,7 +21,7 @@ _QUANTITY_MESSAGE = (
 
 
 class Decoder:
-    """Decodes one object; `unknown` lists the paths of dropped fields."""
+    """A decoder for one object. `unknown` contains the paths of dropped fields."""
 
     def __init__(self, kind: str, version: str) -> None:
         self.kind = kind
@@ -31,10 +31,10 @@ class Decoder:
     def clean(
         self, value: dict[str, Any], schema: Schema, path: str = "", owner: str = ""
     ) -> dict[str, Any]:
-        """Return a clean copy of `value`.
+        """Return a copy of `value` without unknown fields and omitted empty values.
 
         Raises:
-            ApiError: 400, a value has the wrong JSON type or an invalid format.
+            ApiError: 400 if a value has the wrong JSON type or an invalid format.
         """
         properties, extra = schema.get("properties", {}), schema.get("additionalProperties")
         clean: dict[str, Any] = {}
@@ -74,39 +74,39 @@ class Decoder:
     def _check_format(self, text: str, name: str) -> None:
         if name == "date-time" and not _is_time(text):
             layout = '"2006-01-02T15:04:05Z07:00"'
-            raise self._cannot(f'parsing time "{text}" as {layout}: cannot parse "{text}"')
+            raise self._error(f'parsing time "{text}" as {layout}: cannot parse "{text}"')
         if name == "byte":
             try:
                 base64.b64decode(text, validate=True)
             except ValueError as error:
-                raise self._cannot("illegal base64 data") from error
+                raise self._error("illegal base64 data") from error
 
     def _quantity(self, value: Any) -> str:
         text = str(value).strip(" ") if isinstance(value, str | int | float) else ""
         try:
             return Quantity.parse(text).canonical()
         except ValueError as error:
-            raise self._cannot(_QUANTITY_MESSAGE) from error
+            raise self._error(_QUANTITY_MESSAGE) from error
 
     def _wrong_type(self, value: Any, schema: Schema, path: str, owner: str) -> ApiError:
         field = re.sub(r"\[\d+\]", "", path)
         got = json_type(value)
         if isinstance(value, int | float) and schema.get("type") == "integer":
             got = f"number {value}"
-        return self._cannot(
+        return self._error(
             f"json: cannot unmarshal {got} into Go struct field {owner}.{field}"
             f" of type {_go_type(schema)}"
         )
 
-    def _cannot(self, why: str) -> ApiError:
+    def _error(self, reason: str) -> ApiError:
         version = self.version.rpartition("/")[2]
         return bad_request(
-            f'{self.kind} in version "{version}" cannot be handled as a {self.kind}: {why}'
+            f'{self.kind} in version "{version}" cannot be handled as a {self.kind}: {reason}'
         )
 
 
 def _is_omitted(value: Any, schema: Schema) -> bool:
-    """Return whether Go omits `value` when it writes the object: an empty string, list or map."""
+    """Return whether Go omits `value` when it encodes an object: an empty string, list or map."""
     return value in ("", []) or (value == {} and "additionalProperties" in schema)
 
 

@@ -1,4 +1,4 @@
-"""Delete: preconditions, propagation, graceful termination of pods."""
+"""Deletion of objects: preconditions, propagation and graceful termination of pods."""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -11,14 +11,14 @@ from gpuplatform.dev.simulator.apiserver.targets import Target
 from gpuplatform.dev.simulator.apiserver.writes import is_finished
 
 CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
-"""The finalizer that keeps a deleted definition until its objects are deleted."""
+"""Finalizer that keeps a CustomResourceDefinition until its objects are deleted."""
 ORPHAN, FOREGROUND = "orphan", "foregroundDeletion"
 _POLICIES = ("Background", "Foreground", "Orphan")
 
 
 @dataclass(frozen=True, slots=True)
 class DeleteOptions:
-    """The options of a deletion; None selects the default of the object."""
+    """The options of a deletion. `None` selects the default of the object."""
 
     policy: str | None = None
     grace_seconds: int | None = None
@@ -28,10 +28,10 @@ class DeleteOptions:
 
     @classmethod
     def read(cls, body: Manifest, query: Manifest) -> "DeleteOptions":
-        """Read the body or the query of a DELETE.
+        """Read the options from the body or the query of a DELETE request.
 
         Raises:
-            ApiError: 400 or 422, the options are invalid.
+            ApiError: 400 or 422 if the options are invalid.
         """
         policy = body.get("propagationPolicy") or query.get("propagationPolicy")
         orphan = body.get("orphanDependents")
@@ -39,15 +39,15 @@ class DeleteOptions:
             raise errors.bad_request(f"{body['kind']} cannot be handled as DeleteOptions")
         if policy is not None and orphan is not None:
             detail = "orphanDependents and deletionPropagation cannot be both set"
-            fault = errors.invalid_value("propagationPolicy", policy, detail)
-            raise errors.invalid("meta.k8s.io", "DeleteOptions", "", [fault])
+            field_error = errors.invalid_value("propagationPolicy", policy, detail)
+            raise errors.invalid("meta.k8s.io", "DeleteOptions", "", [field_error])
         if policy is None and orphan is not None:
             policy = "Orphan" if orphan else "Background"
         if policy is not None and policy not in _POLICIES:
-            fault = errors.unsupported(
+            field_error = errors.unsupported(
                 "propagationPolicy", policy, ("Foreground", "Background", "Orphan", "nil")
             )
-            raise errors.invalid("meta.k8s.io", "DeleteOptions", "", [fault])
+            raise errors.invalid("meta.k8s.io", "DeleteOptions", "", [field_error])
         grace = body.get("gracePeriodSeconds", query.get("gracePeriodSeconds"))
         if isinstance(grace, str):
             grace = int(grace) if grace.lstrip("-").isdecimal() else "?"
@@ -60,17 +60,20 @@ class DeleteOptions:
 
 @dataclass(frozen=True, slots=True)
 class Deleted:
-    """The result of a deletion: the last or current state of the object."""
+    """The result of a deletion: the object, and whether it was removed from the store."""
 
     entry: Entry
-    is_gone: bool
+    is_removed: bool
 
 
 def delete(store: Store, target: Target, options: DeleteOptions) -> Deleted:
-    """Delete an object, or mark it while finalizers, a grace period or its content keep it.
+    """Delete an object, or mark it as terminating.
+
+    An object is marked if finalizers, a grace period or the content of a namespace delay the
+    deletion.
 
     Raises:
-        ApiError: 404; 409, a precondition does not hold.
+        ApiError: 404 if the object does not exist; 409 if a precondition does not hold.
     """
     entry = store.get(target.key)
     if entry is None:
@@ -87,12 +90,12 @@ def delete(store: Store, target: Target, options: DeleteOptions) -> Deleted:
     grace = _grace(obj, options.grace_seconds)
     _mark(obj, grace)
     if options.dry_run:
-        return Deleted(entry, is_gone=is_finished(obj))
+        return Deleted(entry, is_removed=is_finished(obj))
     if is_finished(obj):
-        return Deleted(store.remove(target.key, obj), is_gone=True)
+        return Deleted(store.remove(target.key, obj), is_removed=True)
     if obj == entry.object:
-        return Deleted(entry, is_gone=False)
-    return Deleted(store.commit(target.key, obj), is_gone=False)
+        return Deleted(entry, is_removed=False)
+    return Deleted(store.commit(target.key, obj), is_removed=False)
 
 
 def _check(target: Target, entry: Entry, options: DeleteOptions) -> None:
@@ -114,7 +117,7 @@ def _check(target: Target, entry: Entry, options: DeleteOptions) -> None:
 
 
 def _conflict(target: Target, why: str) -> errors.ApiError:
-    """Return the error 409, which names the kind instead of the resource here."""
+    """Return the error 409. As in Kubernetes, its message contains the kind, not the resource."""
     group = f".{target.resource.group}" if target.resource.group else ""
     error = errors.conflict(target.resource, target.name, why)
     about = f'{target.resource.kind}{group} "{target.name}"'
@@ -137,7 +140,7 @@ def _set_finalizers(obj: Manifest, policy: str | None) -> None:
 
 
 def _grace(obj: Manifest, requested: int | None) -> int:
-    """Return the grace period in seconds; only pods on a node have one."""
+    """Return the grace period in seconds. It is 0 except for pods on a node."""
     if obj["kind"] != "Pod" or not obj["spec"].get("nodeName"):
         return 0
     if obj.get("status", {}).get("phase") in {"Succeeded", "Failed"}:

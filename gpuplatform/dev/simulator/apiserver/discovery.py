@@ -1,4 +1,4 @@
-"""Discovery and OpenAPI documents, generated from the registry."""
+"""The discovery and OpenAPI documents, which are generated from the registry."""
 
 from typing import Any, TypeAlias
 
@@ -24,7 +24,7 @@ VERSION: Document = {
 
 
 def root(registry: Registry, path: str) -> Document | None:
-    """Return the document at /api, /apis, /apis/<group>, /api/v1 or /apis/<group>/<version>."""
+    """Return the discovery document at `path`, such as /api, /apis/<group> or /api/v1."""
     match path.strip("/").split("/"):
         case ["api"]:
             return {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []}
@@ -96,7 +96,7 @@ def _subresource(resource: Resource, name: str) -> Document:
 
 
 def openapi_index(registry: Registry, version: int) -> Document:
-    """Return the document at /openapi/v3."""
+    """Return the index of OpenAPI documents at /openapi/v3."""
     paths = sorted({_path(r) for r in registry})
     url = "/openapi/v3/{}?hash={}"
     return {"paths": {p: {"serverRelativeURL": url.format(p, version)} for p in paths}}
@@ -107,10 +107,12 @@ def _path(resource: Resource) -> str:
 
 
 def openapi(registry: Registry, path: str) -> Document:
-    """Return the OpenAPI v3 document of one group and version: schemas and write parameters.
+    """Return the OpenAPI v3 document of one group and version.
+
+    It contains the schemas of objects and the parameters of writes.
 
     Raises:
-        ApiError: 404, nothing is served there.
+        ApiError: 404 if the group or version is not served.
     """
     found = [r for r in registry if _path(r) == path]
     if not found:
@@ -138,7 +140,10 @@ def openapi(registry: Registry, path: str) -> Document:
 
 
 def _schema(schema: Schema, named: Document) -> Schema:
-    """Return `schema` as published; named types are added to `named` and become references."""
+    """Return the published form of `schema`.
+
+    Named types are added to `named` and replaced with references.
+    """
     name = schema.get("x-type")
     if name:
         if name not in named:

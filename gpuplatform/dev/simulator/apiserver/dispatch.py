@@ -1,4 +1,4 @@
-"""The HTTP handler: maps requests to verbs, and results to the accepted media type."""
+"""The HTTP handler, which maps requests to verbs and results to the accepted media type."""
 
 import logging
 from collections.abc import Awaitable, Callable
@@ -40,11 +40,11 @@ Verb: TypeAlias = Callable[[web.Request, Address], Reply]
 
 MAX_BODY_BYTES = 3 * 1024 * 1024
 _RETURNS_OBJECT = {"Pod", "Service", "ServiceAccount"}
-"""Kinds whose DELETE returns the object; for other kinds it returns a Status."""
+"""Kinds whose DELETE returns the object. For other kinds, DELETE returns a Status."""
 
 
 class ApiHandler:
-    """Serves the API over `writer`."""
+    """The handler of all API requests."""
 
     def __init__(self, writer: Writer) -> None:
         self._writer = writer
@@ -60,28 +60,28 @@ class ApiHandler:
         }
 
     def application(self) -> web.Application:
-        """Return the aiohttp application."""
+        """Return the aiohttp application that serves the API."""
         app = web.Application(client_max_size=MAX_BODY_BYTES)
         app.router.add_route("*", "/{path:.*}", self.handle)
         return app
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
-        """Answer one request; every error is a Status object."""
+        """Handle a request. All errors are returned as Status objects."""
         try:
-            return await self._answer(request)
-        except errors.ApiError as refused:
-            error = refused
+            return await self._respond(request)
+        except errors.ApiError as api_error:
+            error = api_error
         except web.HTTPRequestEntityTooLarge:
             limit = f"limit is {MAX_BODY_BYTES}"
             error = errors.ApiError(
                 413, "RequestEntityTooLarge", f"Request entity too large: {limit}"
             )
-        except Exception as fault:  # Clients expect a Status.
+        except Exception as exception:  # Return every error as a Status.
             log.exception("%s %s failed", request.method, request.rel_url)
-            error = errors.internal_error(fault)
+            error = errors.internal_error(exception)
         return json_reply(error.status, error.code)
 
-    async def _answer(self, request: web.Request) -> web.StreamResponse:
+    async def _respond(self, request: web.Request) -> web.StreamResponse:
         path = request.rel_url.raw_path
         address = parse_path(self._registry, path)
         if address is None:
@@ -89,7 +89,7 @@ class ApiHandler:
         check_accept(request.headers.get("Accept", ""))
         verb = self._verbs.get(request.method)
         if verb is None or (address.subresource == LOG and request.method != "GET"):
-            raise _method_refused()
+            raise _method_not_allowed()
         if address.subresource in {"binding", "eviction", "finalize"}:
             return await self._special(request, address)
         return await verb(request, address)
@@ -133,15 +133,15 @@ class ApiHandler:
                 await response.write(lines)
         except ConnectionResetError:
             log.debug("A watch ended: the client disconnected")
-        except Exception as fault:  # The response has begun, so the error is an event.
+        except Exception as exception:  # The response has begun: send an event.
             log.exception("A watch of %s failed", resource.plural)
-            await response.write(error_event(errors.internal_error(fault)))
+            await response.write(error_event(errors.internal_error(exception)))
         return response
 
     async def _post(self, request: web.Request, address: Address) -> web.StreamResponse:
         resource = address.resource
         if address.name or (resource.namespaced and not address.namespace):
-            raise _method_refused()
+            raise _method_not_allowed()
         options = _options(request, address)
         body = await _body(request, options)
         entry = self._writer.create(address.target, body, options)
@@ -185,7 +185,7 @@ class ApiHandler:
 
     async def _delete(self, request: web.Request, address: Address) -> web.StreamResponse:
         if address.subresource:
-            raise _method_refused()
+            raise _method_not_allowed()
         raw = await request.read()
         body = read_object(raw, request.headers.get("Content-Type", "")) if raw else {}
         if not isinstance(body, dict):
@@ -194,7 +194,7 @@ class ApiHandler:
         if not address.name:
             return self._delete_many(request, address, options)
         deleted = delete(self._store, address.target, options)
-        if deleted.is_gone and resource.kind not in _RETURNS_OBJECT:
+        if deleted.is_removed and resource.kind not in _RETURNS_OBJECT:
             return json_reply(success(resource, deleted.entry))
         return object_reply(request, address, deleted.entry)
 
@@ -203,7 +203,7 @@ class ApiHandler:
     ) -> web.Response:
         resource = address.resource
         if resource.namespaced and not address.namespace:
-            raise _method_refused()
+            raise _method_not_allowed()
         page = self._lister.list(resource, address.namespace, request.query)
         for entry in page.entries:
             one = Address(resource, entry.key[2], entry.key[3], "")
@@ -219,7 +219,7 @@ class ApiHandler:
         if address.subresource == "finalize" and request.method == "PUT":
             return raw_reply(finalize(self._writer, target, body).json)
         if request.method != "POST":
-            raise _method_refused()
+            raise _method_not_allowed()
         if address.subresource == "binding":
             bind(self._writer, target, str(body.get("target", {}).get("name", "")))
         else:
@@ -234,7 +234,7 @@ class ApiHandler:
         return json_reply(status, 201)
 
 
-def _method_refused() -> errors.ApiError:
+def _method_not_allowed() -> errors.ApiError:
     return errors.method_not_allowed(
         "the server does not allow this method on the requested resource"
     )
@@ -260,4 +260,4 @@ async def _body(request: web.Request, options: Options | None = None) -> Any:
 
 def _need_name(address: Address) -> None:
     if not address.name:
-        raise _method_refused()
+        raise _method_not_allowed()

@@ -1,9 +1,9 @@
 """CEL expressions over custom resources: types, values, compilation and evaluation.
 
 The environment has the standard functions, the string and optional extensions, and Kubernetes'
-quantity functions. Kubernetes' other libraries are not simulated. Objects with properties have
-the type of a map here, so access to an undeclared field fails when a rule is evaluated; the
-real API server refuses such a definition.
+quantity functions. Kubernetes' other libraries are not simulated. Objects with properties have the
+type `map`. Therefore access to an undeclared field fails when a rule is evaluated, whereas
+Kubernetes rejects such a CustomResourceDefinition.
 """
 
 import base64
@@ -24,7 +24,7 @@ from gpuplatform.formats.quantity import NANO, Quantity
 Expression: TypeAlias = cel.Expression
 
 _STRINGS_VERSION = 2
-"""The version of the string extension that Kubernetes uses."""
+"""Version of the CEL string extension that Kubernetes uses."""
 _RESERVED = frozenset(
     {
         *("true", "false", "null", "in", "as", "break", "const", "continue", "else", "for"),
@@ -42,7 +42,7 @@ _NOT_SIMULATED = frozenset(
         *("distinct", "flatten", "sort", "sortBy", "slice"),
     }
 )
-"""Functions of Kubernetes' other libraries."""
+"""Names of functions in Kubernetes' CEL libraries that are not simulated."""
 _UNDECLARED = re.compile(r"undeclared reference to '(\w+)'")
 _MISSING_KEY = re.compile(r'^NOT_FOUND: Key not found in map : "?([^"]*)"?$')
 _CODE = re.compile(r"^[A-Z_]+: ")
@@ -54,14 +54,14 @@ class ExpressionError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """A compiled expression; `uses_old` is whether it refers to `oldSelf`."""
+    """A compiled expression. `uses_old` is whether the expression refers to `oldSelf`."""
 
     expression: Expression
     uses_old: bool
 
 
 def type_of(schema: Schema) -> str:
-    """Return the CEL type of `self` in rules of `schema`, such as `list<map<string, int>>`."""
+    """Return the CEL type of `self` for a schema, such as `list<map<string, int>>`."""
     return _TIMESTAMP if schema.get("format") == "date-time" else _member_type(schema)
 
 
@@ -81,10 +81,11 @@ def _member_type(schema: Schema) -> str:
 
 
 def value_of(value: Any, schema: Schema) -> Any:
-    """Return `value` as rules of `schema` see it: declared fields, typed scalars.
+    """Return `value` as a CEL value that contains only the fields that `schema` declares.
 
-    Fields have escaped names. A time is a timestamp, but text inside of lists and objects, where
-    the library does not take one; `timestamp(self.at)` is right in both cases.
+    Field names are escaped. A date-time value is converted to a timestamp. Inside of lists and
+    objects it remains a string, because the library does not support timestamps there.
+    `timestamp(self.at)` works in both cases.
     """
     if schema.get("format") == "date-time":
         return clock.parse_rfc3339(value)
@@ -111,11 +112,11 @@ _CONVERSIONS: dict[str, Callable[[Any], Any]] = {
     "number": float,
     "integer": int,
 }
-"""How values of a format or type become values of CEL."""
+"""Functions that convert JSON values of a format or type to CEL values."""
 
 
 def escaped(name: str) -> str:
-    """Return the identifier of the field `name` in CEL: `x-y` is `x__dash__y`."""
+    """Return the CEL identifier of a field name. For example, `x-y` becomes `x__dash__y`."""
     if name in _RESERVED:
         return f"__{name}__"
     return re.sub(r"__|[-./]", lambda match: _ESCAPES[match[0]], name)
@@ -123,11 +124,13 @@ def escaped(name: str) -> str:
 
 @lru_cache(maxsize=1024)
 def compiled(expression: str, self_type: str, result: str) -> Compiled:
-    """Compile `expression` over `self` and `oldSelf` of `self_type` to a `bool` or a `string`.
+    """Compile an expression with the variables `self` and `oldSelf` of type `self_type`.
+
+    The result type is `bool` or `string`.
 
     Raises:
-        ExpressionError: the expression is invalid, or has another type.
-        ApiError: 501, it uses a library that is not simulated.
+        ExpressionError: If the expression is invalid or has another result type.
+        ApiError: 501 if the expression uses a library that is not simulated.
     """
     try:
         plain = _environment(self_type, has_old=False).compile(expression)
@@ -155,10 +158,12 @@ def _compile(expression: str, self_type: str) -> Expression:
 
 
 def evaluate(expression: Expression, current: Any, old: Any) -> Any:
-    """Return the result of `expression`; `current` and `old` are results of `value_of`.
+    """Evaluate an expression and return its result.
+
+    `current` and `old` are values that `value_of` returned.
 
     Raises:
-        ExpressionError: the evaluation failed; the message is that of the real server.
+        ExpressionError: If the evaluation fails. The message is the message of Kubernetes.
     """
     result = expression.eval(data={"self": current, "oldSelf": old})
     value = result.value()
@@ -180,7 +185,7 @@ def _environment(self_type: str, *, has_old: bool) -> cel.Env:
 
 
 def _quantity_functions() -> list[cel.FunctionDecl]:
-    """Return Kubernetes' quantity library; a quantity is represented by its canonical text."""
+    """Return Kubernetes' quantity library. A quantity is represented by its canonical string."""
     text, whole = cel.Type.STRING, cel.Type.INT
     return [
         _function("isQuantity", cel.Type.BOOL, [text], _is_quantity, is_member=False),

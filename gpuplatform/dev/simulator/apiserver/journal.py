@@ -1,8 +1,8 @@
-"""The state on disk: a file of changes, rewritten when it has grown.
+"""Persistent storage: a journal file of changes, which is rewritten when it has grown.
 
-A line is one change. `kill -9` can only truncate the last line; the request of a truncated line
-was never answered, so it is dropped at the next start. Rewriting creates a second file and renames
-it, so a complete file always exists.
+Each line is one change. A killed process can leave a truncated last line, which is removed at the
+next start, because the client did not get a response for this change. A rewrite creates a second
+file and renames it, so a complete file always exists.
 """
 
 import fcntl
@@ -19,13 +19,13 @@ _GROWTH_BYTES = 16 * 1024 * 1024
 
 
 class Journal:
-    """Appends changes to `directory`/state.jsonl; one process at a time."""
+    """A journal in `directory`/state.jsonl, which only one process can open."""
 
     def __init__(self, directory: Path) -> None:
         """Lock the directory.
 
         Raises:
-            BlockingIOError: another server uses it.
+            BlockingIOError: If another server uses the directory.
         """
         directory.mkdir(parents=True, exist_ok=True)
         self._lock = (directory / "lock").open("wb")
@@ -41,30 +41,30 @@ class Journal:
 
     @property
     def needs_rewrite(self) -> bool:
-        """Whether a rewrite is due."""
+        """Whether the file has grown enough to be rewritten."""
         return self._size > self._limit
 
     def read(self) -> Iterator[tuple[StateKey, bytes]]:
-        """Yield every change (an object, or only a version); remove a truncated last line."""
-        good = 0
+        """Yield all changes, each an object or only a version. Remove a truncated last line."""
+        complete = 0
         with self._path.open("rb") as file:
             for line in file:
                 if not line.endswith(b"]\n"):
                     break
-                *key, state = line[1:-2].split(b",", 4)  # keys contain no commas
+                *key, state = line[1:-2].split(b",", 4)  # Keys do not contain commas.
                 group, plural, namespace, name = (part[1:-1].decode() for part in key)
                 yield (group, plural, namespace, name), state
-                good += len(line)
-        if good < self._size:
-            os.truncate(self._path, good)
-            self._size = good
+                complete += len(line)
+        if complete < self._size:
+            os.truncate(self._path, complete)
+            self._size = complete
 
     def put(self, key: StateKey, obj: bytes) -> None:
-        """Record the new state of an object."""
+        """Append the new state of an object."""
         self._append(_line(key, obj))
 
     def remove(self, key: StateKey, version: int) -> None:
-        """Record the deletion of an object."""
+        """Append the deletion of an object."""
         self._append(_line(key, str(version).encode()))
 
     def _append(self, line: bytes) -> None:
@@ -72,7 +72,7 @@ class Journal:
         self._size += len(line)
 
     def rewrite(self, version: int, objects: Iterable[tuple[StateKey, bytes]]) -> None:
-        """Replace the file by one with only the current state."""
+        """Replace the file with a file that contains only the current state."""
         fresh = self._path.with_suffix(".new")
         with fresh.open("wb") as file:
             file.write(_line(("", "", "", ""), str(version).encode()))

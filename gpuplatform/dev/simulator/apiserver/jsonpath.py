@@ -35,7 +35,7 @@ def values_at(obj: object, path: str) -> list[Any]:
     """Return all values at `path`, such as `.status.conditions[?(@.type=="Ready")].status`.
 
     Raises:
-        ValueError: `path` uses unsupported parts of JSONPath.
+        ValueError: If `path` uses unsupported syntax of JSONPath.
     """
     steps = _steps(path)
     if all(kind == "name" for kind, _, _ in steps):
@@ -51,12 +51,12 @@ def values_at(obj: object, path: str) -> list[Any]:
 
 
 def value_at(obj: object, path: str) -> Any:
-    """Return the first value at `path`, or None."""
+    """Return the first value at `path`, or `None` if no value exists."""
     return next(iter(values_at(obj, path)), None)
 
 
 def set_at(obj: dict[str, Any], path: str, value: object) -> None:
-    """Set `value` at a path of names, and create missing objects."""
+    """Set `value` at a path of field names, and create missing parent objects."""
     *parents, last = [name for _, name, _ in _steps(path)]
     for name in parents:
         obj = obj.setdefault(name, {})

@@ -1,4 +1,4 @@
-"""Lists: selectors, pages, resource versions."""
+"""List requests: selectors, pagination and resource versions."""
 
 import base64
 import itertools
@@ -18,7 +18,7 @@ from gpuplatform.dev.simulator.apiserver.selectors import (
 from gpuplatform.dev.simulator.apiserver.store import Entry, Store
 
 _OPEN_LISTS = 64
-_GONE = (
+_EXPIRED = (
     "The provided continue parameter is too old to display a consistent list result. You can start"
     " a new list without the continue parameter."
 )
@@ -26,7 +26,7 @@ _GONE = (
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """One page of a list as of `version`."""
+    """One page of a list at the resource version `version`."""
 
     entries: list[Entry]
     version: int
@@ -34,7 +34,7 @@ class Page:
     remaining: int | None = None
 
     def metadata(self) -> dict[str, object]:
-        """Return the ListMeta."""
+        """Return the ListMeta object."""
         metadata: dict[str, object] = {"resourceVersion": str(self.version)}
         if self.token:
             metadata["continue"] = self.token
@@ -43,7 +43,7 @@ class Page:
         return metadata
 
     def json(self, resource: Resource) -> bytes:
-        """Return the list object; as on a real server, only custom resources have a kind."""
+        """Return the list as JSON. As in Kubernetes, only custom resources have a `kind`."""
         head = to_bytes({"kind": resource.list_kind, "apiVersion": resource.api_version})[:-1]
         items = (e.json if resource.is_custom else b"{" + e.body for e in self.entries)
         meta = b',"metadata":' + to_bytes(self.metadata()) + b',"items":['
@@ -51,7 +51,7 @@ class Page:
 
 
 class Lister:
-    """Answers lists. All pages of a list show the state at its first page."""
+    """Handles list requests. All pages of a list contain the state of the first page."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -59,10 +59,11 @@ class Lister:
         self._names = itertools.count(1)
 
     def list(self, resource: Resource, namespace: str, query: Mapping[str, str]) -> Page:
-        """Return a page.
+        """Return one page of a list.
 
         Raises:
-            ApiError: 400, 422; 410, the token has expired; 504, a future version.
+            ApiError: 400 or 422 if an option is invalid; 410 if the continue token has expired;
+                504 if the resource version is in the future.
         """
         check_options(query)
         limit = max(0, number_of(query, "limit"))
@@ -71,7 +72,7 @@ class Lister:
             page = self._open.get(token)
             if page is None:
                 raise (
-                    errors.expired(_GONE)
+                    errors.expired(_EXPIRED)
                     if _is_token(token)
                     else errors.bad_request("continue key is not valid")
                 )
@@ -106,35 +107,35 @@ class Lister:
 
 
 def check_options(query: Mapping[str, str], *, is_watch: bool = False) -> None:
-    """Refuse contradictory options of a list or watch.
+    """Check that the options of a list or watch do not contradict each other.
 
     Raises:
-        ApiError: 422.
+        ApiError: 422 if options contradict each other.
     """
     field, match = "resourceVersionMatch", query.get("resourceVersionMatch", "")
     version, streams = query.get("resourceVersion", ""), query.get("sendInitialEvents")
     known = ("NotOlderThan",) if is_watch else ("Exact", "NotOlderThan")
-    faults: list[errors.Fault] = []
+    field_errors: list[errors.FieldError] = []
     if match and is_watch and streams is None:
         detail = f"{field} is forbidden for watch unless sendInitialEvents is provided"
-        faults.append(errors.forbidden_value(field, detail))
+        field_errors.append(errors.forbidden_value(field, detail))
     elif match and not is_watch and not version:
         detail = f"{field} is forbidden unless resourceVersion is provided"
-        faults.append(errors.forbidden_value(field, detail))
+        field_errors.append(errors.forbidden_value(field, detail))
     if match and match not in known:
-        faults.append(errors.unsupported(field, match, (*known, "")))
+        field_errors.append(errors.unsupported(field, match, (*known, "")))
     elif match == "Exact" and version == "0":
         detail = f'{field} "exact" is forbidden for resourceVersion "0"'
-        faults.append(errors.forbidden_value(field, detail))
+        field_errors.append(errors.forbidden_value(field, detail))
     if streams is not None and is_watch and not match:
         detail = f"sendInitialEvents requires setting {field} to NotOlderThan"
-        faults.append(errors.forbidden_value(field, detail))
-    if faults:
-        raise errors.invalid("meta.k8s.io", "ListOptions", "", faults)
+        field_errors.append(errors.forbidden_value(field, detail))
+    if field_errors:
+        raise errors.invalid("meta.k8s.io", "ListOptions", "", field_errors)
 
 
 def _is_token(token: str) -> bool:
-    """Return whether this is a token of an expired list."""
+    """Return whether a continue token belongs to an expired list."""
     try:
         return bool(re.fullmatch(rb"\d+/\d+", base64.urlsafe_b64decode(token)))
     except ValueError:
@@ -154,10 +155,10 @@ def _selects(query: Mapping[str, str]) -> bool:
 
 
 def predicate_of(resource: Resource, query: Mapping[str, str]) -> Predicate | None:
-    """Return the predicate of the selectors in `query`; None without selectors.
+    """Return a predicate for the selectors in `query`, or `None` if `query` has no selectors.
 
     Raises:
-        ApiError: 400, a selector is invalid.
+        ApiError: 400 if a selector is invalid.
     """
     if not _selects(query):
         return None
@@ -170,13 +171,13 @@ def predicate_of(resource: Resource, query: Mapping[str, str]) -> Predicate | No
 
 
 def number_of(query: Mapping[str, str], name: str) -> int:
-    """Return the number `name` of `query`; 0 when it is absent.
+    """Return the integer parameter `name` of `query`, or 0 if it is absent.
 
     Raises:
-        ApiError: 400, the value is not a number.
+        ApiError: 400 if the value is not an integer.
     """
     text = query.get(name) or "0"
     if not re.fullmatch(r"-?\d+" if name == "limit" else r"\d+", text):
-        fault = errors.invalid_value(name, text, "must be a number")
-        raise errors.bad_request(f"{fault.field}: {fault.message}")
+        field_error = errors.invalid_value(name, text, "must be a number")
+        raise errors.bad_request(f"{field_error.field}: {field_error.message}")
     return int(text)

@@ -1,6 +1,6 @@
-"""Logs of simulated containers: a line with their start, and one with their end.
+"""Logs of simulated containers. A log contains one line for the start and one line for the end.
 
-Errors for containers without a log are those of a real server.
+Containers without a log get the error messages of Kubernetes.
 """
 
 from collections.abc import Mapping
@@ -11,15 +11,15 @@ from gpuplatform.dev.simulator.apiserver.objects import Manifest
 
 
 def pod_log(pod: Manifest, query: Mapping[str, str]) -> bytes:
-    """Return the log of a container of `pod`, selected and limited by `query`.
+    """Return the log of a container of `pod`. `query` selects the container and limits the lines.
 
     Raises:
-        ApiError: 400, the container or its log does not exist; 422, a negative number.
+        ApiError: 400 if the container or its log does not exist; 422 if a number is negative.
     """
     tail, limit = _number(query, "tailLines"), _number(query, "limitBytes")
     name = _container(pod, query.get("container", ""))
     run = _run(pod, name, is_previous=query.get("previous") in {"true", "1"})
-    lines = [f"{run.get('startedAt', '')} Simulated container started; no program runs in it.\n"]
+    lines = [f"{run.get('startedAt', '')} Simulated container started; no program runs.\n"]
     if "exitCode" in run:
         reason = run.get("reason", "")
         lines.append(
@@ -46,7 +46,7 @@ def _container(pod: Manifest, desired: str) -> str:
 
 
 def _run(pod: Manifest, name: str, *, is_previous: bool) -> dict[str, Any]:
-    """Return the state of the current run, or of the previous one."""
+    """Return the state of the current run of a container, or of its previous run."""
     about = f'container "{name}" in pod "{pod["metadata"]["name"]}"'
     statuses = (pod.get("status") or {}).get("containerStatuses") or []
     status: dict[str, Any] = next((one for one in statuses if one["name"] == name), {})
@@ -70,6 +70,6 @@ def _number(query: Mapping[str, str], name: str) -> int | None:
     if text and not text.lstrip("-").isdecimal():
         raise errors.bad_request(f"{name} is not a number: {text}")
     if text.startswith("-"):
-        fault = errors.invalid_value(name, int(text), "must be greater than or equal to 0")
-        raise errors.invalid("", "PodLogOptions", "", [fault])
+        field_error = errors.invalid_value(name, int(text), "must be greater than or equal to 0")
+        raise errors.invalid("", "PodLogOptions", "", [field_error])
     return int(text) if text else None

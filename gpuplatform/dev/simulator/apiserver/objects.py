@@ -1,4 +1,4 @@
-"""Kubernetes objects as plain dicts: copying, identity, JSON."""
+"""Functions for Kubernetes objects as dicts: copying, identity and JSON."""
 
 import json
 import marshal
@@ -17,22 +17,22 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def clone(value: _Json) -> _Json:
-    """Return a deep copy of JSON data, much faster than `copy.deepcopy`."""
+    """Return a deep copy of JSON data. This is much faster than `copy.deepcopy`."""
     plain: Any = value
     copied: _Json = marshal.loads(marshal.dumps(plain))  # noqa: S302 - bytes of this process
     return copied
 
 
 def to_bytes(value: object) -> bytes:
-    """Return compact JSON in UTF-8."""
+    """Return `value` as compact JSON in UTF-8."""
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
 
 
 def from_bytes(raw: bytes) -> Any:
-    """Read JSON as Go does: invalid UTF-8 and lone surrogates become U+FFFD.
+    """Parse JSON as Go does: invalid UTF-8 and lone surrogates become U+FFFD.
 
     Raises:
-        ValueError: `raw` is not JSON.
+        ValueError: If `raw` is not valid JSON.
     """
     value = json.loads(raw.decode("utf-8", "replace"))
     if b"\\u" in raw:
@@ -43,7 +43,7 @@ def from_bytes(raw: bytes) -> Any:
 
 
 def now() -> str:
-    """Return the current time in the format of Kubernetes."""
+    """Return the current time in the timestamp format of Kubernetes."""
     return clock.rfc3339(clock.now())
 
 
@@ -53,26 +53,26 @@ def new_uid() -> str:
 
 
 def random_suffix() -> str:
-    """Return the five characters that `generateName` appends."""
+    """Return five random characters, which are appended to `generateName`."""
     return "".join(secrets.choice(_SUFFIX_LETTERS) for _ in range(5))
 
 
 def controller_of(obj: Manifest) -> Manifest | None:
-    """Return the owner reference of the controller of `obj`."""
+    """Return the owner reference to the controller of `obj`, or `None` if it has no controller."""
     references = obj["metadata"].get("ownerReferences", ())
     return next((r for r in references if r.get("controller")), None)
 
 
 def condition(obj: Manifest, kind: str) -> Manifest:
-    """Return the condition of the type `kind` of `obj`, or an empty dict."""
+    """Return the condition of `obj` with the type `kind`, or an empty dict."""
     conditions = obj.get("status", {}).get("conditions") or ()
     return next((c for c in conditions if c.get("type") == kind), {})
 
 
 def set_condition(status: Manifest, new: Manifest, *, progressed: bool = False) -> None:
-    """Set the condition `new` in `status`; its times change only with its content.
+    """Set the condition `new` in `status`. Its times change only if its content changes.
 
-    `progressed` sets the update time of an unchanged condition.
+    `progressed` updates `lastUpdateTime` even if the condition is unchanged.
     """
     conditions = status.setdefault("conditions", [])
     old = next((c for c in conditions if c["type"] == new["type"]), None)
@@ -86,7 +86,7 @@ def set_condition(status: Manifest, new: Manifest, *, progressed: bool = False) 
 
 
 def json_type(value: object) -> str:
-    """Return the name of the type of `value` in errors of Go's JSON decoder."""
+    """Return the type name of `value` that Go's JSON decoder uses in error messages."""
     if isinstance(value, bool):
         return "bool"
     names = {dict: "object", list: "array", str: "string", int: "number", float: "number"}

@@ -1,7 +1,7 @@
-"""Field ownership: sets of field paths, and `managedFields` in the format of Kubernetes.
+"""Field ownership: sets of field paths, which are stored in `managedFields`.
 
 A path is a tuple of the elements of `fieldsV1` (`f:spec`, `k:{"name":"a"}`, `v:"x"`); a `.` at
-the end is the object or list item itself. The rules are those of structured-merge-diff.
+the end represents the object or list item itself. The rules follow structured-merge-diff.
 """
 
 import json
@@ -26,7 +26,7 @@ _IMPLICIT_OBJECTS = (
     ("f:spec", "f:names"),
     *((*_TEMPLATE, "f:metadata"), (*_TEMPLATE, "f:spec"), (*_TEMPLATE, "f:spec", "f:containers")),
 )
-"""Objects that every built-in kind has; their existence has no owner."""
+"""Paths of objects that exist in every built-in kind, so their existence has no owner."""
 _STRIPPED = {
     *(("f:apiVersion",), ("f:kind",), ("f:metadata", SELF), (SELF,)),
     *(
@@ -41,7 +41,7 @@ _STRIPPED_FROM_BUILTIN = {*_STRIPPED, *((*path, SELF) for path in _IMPLICIT_OBJE
 
 
 def fields_of(obj: Manifest, schema: Schema) -> Fields:
-    """Return every path of `obj` with its value; objects and list items have the marker `.`."""
+    """Return all paths of `obj` with their values. Paths of objects end with `.`."""
     rest = {k: v for k, v in obj["metadata"].items() if k != "managedFields"}
     found = _walk({**obj, "metadata": rest}, schema, ())
     stripped = _STRIPPED_FROM_BUILTIN if "x-type" in schema else _STRIPPED
@@ -77,19 +77,19 @@ def _is_granular(schema: Schema) -> bool:
 
 
 def item_element(item: object, schema: Schema) -> str:
-    """Return the path element of a list item: `k:{...}` by its keys, or `v:...`."""
+    """Return the path element of a list item: `k:{...}` if the list has keys, or `v:...`."""
     key = list_key(item, schema)
     return f"k:{go_json(key)}" if isinstance(item, dict) else f"v:{go_json(item)}"
 
 
 def applied_paths(obj: Manifest, schema: Schema) -> set[Path]:
-    """Return what an apply of `obj` owns: values and list items, not the objects around them."""
+    """Return the paths of the values and list items that an apply of `obj` owns."""
     return {path for path, value in fields_of(obj, schema).items() if value is not _OBJECT}
 
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """One entry of managedFields."""
+    """An entry of `managedFields`."""
 
     manager: str
     operation: str
@@ -98,21 +98,21 @@ class Owner:
     time: str
     paths: frozenset[Path]
     ignored: tuple[str, ...] = ()
-    """Fields that the manager cannot write through this endpoint, so never owns."""
+    """Fields that the manager cannot write through this endpoint and therefore does not own."""
 
     def is_same(self, other: "Owner") -> bool:
-        """Return whether both are entries of the same manager, operation and subresource."""
+        """Return whether both entries have the same manager, operation and subresource."""
         mine = (self.manager, self.operation, self.api_version, self.subresource)
         return mine == (other.manager, other.operation, other.api_version, other.subresource)
 
     def without(self, paths: AbstractSet[Path]) -> "Owner":
-        """Return the entry without `paths`."""
+        """Return a copy of this entry without `paths`."""
         kept = self.paths - paths
         return self if len(kept) == len(self.paths) else replace(self, paths=kept)
 
 
 def read_owners(obj: Manifest) -> list[Owner]:
-    """Return the owners that `managedFields` of `obj` lists."""
+    """Return the owners from `managedFields` of `obj`."""
     return [
         Owner(
             entry.get("manager", ""),
@@ -127,7 +127,7 @@ def read_owners(obj: Manifest) -> list[Owner]:
 
 
 def write_owners(obj: Manifest, owners: list[Owner]) -> None:
-    """Set `managedFields` of `obj`; owners without fields are omitted."""
+    """Set `managedFields` of `obj`. Owners without fields are omitted."""
     ordered = sorted(owners, key=lambda o: (o.operation, o.time, o.manager, o.subresource))
     entries = [_entry(owner) for owner in ordered if owner.paths]
     if entries:
@@ -158,7 +158,7 @@ def _encode(paths: AbstractSet[Path]) -> Manifest:
 
 
 def _without_lone_members(node: Manifest) -> Manifest:
-    """Shorten list items without fields to `v:"x": {}`."""
+    """Replace list items without further fields with `v:"x": {}`."""
     return {
         element: {}
         if element[0] in "kv" and element[1:2] == ":" and inner == {SELF: {}}
@@ -179,9 +179,9 @@ def _decode(node: Manifest, path: Path) -> Iterator[Path]:
 
 
 def record_update(new: Manifest, old: Manifest | None, schema: Schema, owner: Owner) -> None:
-    """Record in `new` that `owner` owns the changes from `old` to `new`, and other owners do not.
+    """Make `owner` the only owner of the fields that differ between `old` and `new`.
 
-    `owner.paths` is empty.
+    The owners are written to `new`. `owner.paths` must be empty.
     """
     after = fields_of(_part(new, owner), schema)
     before = fields_of(_part(old, owner), schema) if old else {}
@@ -201,7 +201,7 @@ def record_update(new: Manifest, old: Manifest | None, schema: Schema, owner: Ow
 
 
 def _part(obj: Manifest, owner: Owner) -> Manifest:
-    """Return the part of `obj` that `owner` can change."""
+    """Return the part of `obj` that `owner` can change through its endpoint."""
     if owner.subresource != "status":
         return {name: part for name, part in obj.items() if name not in owner.ignored}
     annotations = obj["metadata"].get("annotations")
@@ -215,7 +215,7 @@ def _differs(before: Fields, path: Path, value: Any) -> bool:
 
 
 def path_text(path: Path) -> str:
-    """Return `path` as conflict messages show it: `.spec.containers[name="a"].image`."""
+    """Return `path` in the format of conflict messages: `.spec.containers[name="a"].image`."""
     text = ""
     for element in path:
         kind, _, name = element.partition(":")

@@ -11,7 +11,7 @@ _DIRECTIVES = ("$setElementOrder/", "$retainKeys", "$deleteFromPrimitiveList/")
 
 
 def merge_patch(target: Any, patch: Any) -> Any:
-    """Return `target` merged with `patch`; null removes a field. `target` stays unchanged."""
+    """Return `target` merged with `patch`. Null removes a field. `target` is not modified."""
     if not isinstance(patch, dict):
         return patch
     merged = dict(target) if isinstance(target, dict) else {}
@@ -24,10 +24,10 @@ def merge_patch(target: Any, patch: Any) -> Any:
 
 
 def json_patch(target: Manifest, operations: object) -> Any:
-    """Return `target` after the operations, applied in order.
+    """Return the result of applying the operations of a JSON patch to `target` in order.
 
     Raises:
-        ApiError: 400, not a list of operations; 422, an operation cannot be applied.
+        ApiError: 400 if `operations` is not a list of operations; 422 if one cannot be applied.
     """
     if not isinstance(operations, list):
         detail = f"json: cannot unmarshal {json_type(operations)} into Go value of type"
@@ -103,12 +103,14 @@ def _index(token: str, last: int) -> int:
 
 
 def strategic_merge_patch(target: Any, patch: Any, schema: Schema) -> Any:
-    """Return `target` merged with `patch`: lists with a merge key are merged, others replaced.
+    """Return the result of a strategic merge patch.
 
-    Merged lists keep the order of `target`, followed by new items.
+    Lists with a merge key are merged, and other lists are replaced.
+
+    Merged lists keep the order of `target`. New items are appended.
 
     Raises:
-        ApiError: 500, an unknown directive, or an item without its merge key.
+        ApiError: 500 if the patch contains an unknown directive or an item without its merge key.
     """
     if not isinstance(patch, dict):
         return patch

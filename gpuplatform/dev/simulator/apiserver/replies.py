@@ -1,4 +1,4 @@
-"""Responses: objects, tables and metadata as JSON, and the documents at fixed paths."""
+"""HTTP responses: objects, tables and metadata as JSON, and documents at fixed paths."""
 
 from collections.abc import Mapping, Sequence
 
@@ -17,7 +17,7 @@ from gpuplatform.dev.simulator.apiserver.targets import Options
 
 
 def static_reply(registry: Registry, version: int, path: str) -> web.Response:
-    """Return health, version, discovery or OpenAPI documents; 404 for any other path."""
+    """Return the health, version, discovery or OpenAPI document at a path, or 404."""
     if path in {"/livez", "/readyz", "/healthz"}:
         return web.Response(text="ok")
     if path == "/version":
@@ -38,7 +38,7 @@ def object_reply(
     code: int = 200,
     options: Options | None = None,
 ) -> web.Response:
-    """Return an object in the media type that the client accepts."""
+    """Return a response with an object in the media type that the client accepts."""
     resource, accept = address.resource, request.headers.get("Accept", "")
     if address.subresource == "scale":
         body = to_bytes(scale_of(resource, entry))
@@ -53,15 +53,15 @@ def object_reply(
 
 
 def log_reply(request: web.Request, entry: Entry) -> web.Response:
-    """Return the log of a container of a pod as text."""
+    """Return a text response with the log of a container of a pod."""
     return web.Response(body=pod_log(entry.object, request.query), content_type="text/plain")
 
 
 def check_accept(accept: str) -> None:
-    """Refuse a client that does not accept JSON.
+    """Check that the client accepts JSON.
 
     Raises:
-        ApiError: 406.
+        ApiError: 406 if the client does not accept JSON.
     """
     if accept and not any(kind in accept for kind in ("application/json", "*/*", "application/*")):
         raise errors.ApiError(
@@ -75,7 +75,7 @@ def _metadata_only(entry: Entry) -> Manifest:
 
 
 def metadata_list(page: Page) -> Manifest:
-    """Return the metadata of the objects of a page."""
+    """Return a PartialObjectMetadataList with the metadata of the objects of a page."""
     kind = {"kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1"}
     return {
         **kind,
@@ -85,7 +85,7 @@ def metadata_list(page: Page) -> Manifest:
 
 
 def success(resource: Resource, entry: Entry) -> Manifest:
-    """Return the Status of a completed deletion."""
+    """Return the Status object of a completed deletion."""
     details = {"name": entry.key[3], "group": resource.group, "kind": resource.plural}
     return {
         "kind": "Status",
@@ -98,12 +98,12 @@ def success(resource: Resource, entry: Entry) -> Manifest:
 
 
 def json_reply(body: Mapping[str, object], code: int = 200) -> web.Response:
-    """Return a JSON response."""
+    """Return a response with `value` encoded as JSON."""
     return raw_reply(to_bytes(body), code)
 
 
 def raw_reply(body: bytes, code: int = 200, warnings: Sequence[str] = ()) -> web.Response:
-    """Return a response whose body is already JSON."""
+    """Return a response with a body that is already encoded as JSON."""
     response = web.Response(body=body, status=code, content_type="application/json")
     for warning in warnings:
         quoted = warning.replace("\\", "\\\\").replace('"', '\\"')

@@ -1,4 +1,4 @@
-"""Paths and queries of requests: resource, target, options."""
+"""Parsing of request paths and queries: resource, target and options."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from gpuplatform.dev.simulator.apiserver.resources import Registry, Resource
 from gpuplatform.dev.simulator.apiserver.targets import Options, Target
 
 LOG = "log"
-"""The read-only subresource of pods."""
+"""Name of the read-only subresource of pods."""
 _NOT_SIMULATED = {
     "exec",
     "attach",
@@ -29,14 +29,14 @@ _OTHER_KINDS = {
     *(("", plural) for plural in ("persistentvolumes", "persistentvolumeclaims", "limitranges")),
     *(("", plural) for plural in ("resourcequotas", "replicationcontrollers", "podtemplates")),
 }
-"""Kinds of a real server that are not simulated; requests for them are answered with 501."""
+"""Kubernetes resources that are not simulated. Requests for them get 501."""
 _MANAGER_BYTES = 128
 _VALIDATIONS = ("Ignore", "Strict", "Warn")
 
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """The object, collection or subresource that a path names."""
+    """The object, collection or subresource that a path identifies."""
 
     resource: Resource
     namespace: str
@@ -45,15 +45,15 @@ class Address:
 
     @property
     def target(self) -> Target:
-        """The target without the subresource."""
+        """The target of a write, without the subresource."""
         return Target(self.resource, self.namespace, self.name)
 
 
 def parse_path(registry: Registry, raw_path: str) -> Address | None:
-    """Return the address of `raw_path`; None for paths of documents and unknown paths.
+    """Parse a path. Returns `None` for paths of documents and for unknown paths.
 
     Raises:
-        ApiError: 404, the resource does not exist; 501, it is not simulated.
+        ApiError: 404 if the resource does not exist; 501 if it is not simulated.
     """
     root, *rest = [unquote(part) for part in raw_path.strip("/").split("/")]
     if root == "api":
@@ -92,18 +92,18 @@ def _is_served(registry: Registry, group: str, version: str, plural: str) -> boo
 def options_of(
     query: Mapping[str, str], user_agent: str, subresource: str, kind: str, *, is_apply: bool
 ) -> Options:
-    """Read the options of a write; `kind` is their Kubernetes kind, such as `PatchOptions`.
+    """Read the options of a write. `kind` is the kind of the options, such as `PatchOptions`.
 
     Raises:
-        ApiError: 422, a value is invalid.
+        ApiError: 422 if a value is invalid.
     """
     validation = query.get("fieldValidation") or "Warn"
     if validation not in _VALIDATIONS:
-        raise _wrong(kind, "fieldValidation", validation, ("", *_VALIDATIONS))
+        raise _unsupported(kind, "fieldValidation", validation, ("", *_VALIDATIONS))
     _check_manager(query, kind, is_apply=is_apply)
     dry_run = query.get("dryRun", "")
     if dry_run not in {"", "All"}:
-        raise _wrong(kind, "dryRun", [dry_run], ("All",))
+        raise _unsupported(kind, "dryRun", [dry_run], ("All",))
     return Options(
         manager=query.get("fieldManager") or user_agent.partition("/")[0][:128] or "unknown",
         dry_run=bool(dry_run),
@@ -113,22 +113,24 @@ def options_of(
     )
 
 
-def _wrong(kind: str, name: str, value: object, possible: tuple[str, ...]) -> errors.ApiError:
-    fault = errors.unsupported(name, value, possible)
-    return errors.invalid("meta.k8s.io", kind, "", [fault])
+def _unsupported(
+    kind: str, name: str, value: object, possible: tuple[str, ...]
+) -> errors.ApiError:
+    field_error = errors.unsupported(name, value, possible)
+    return errors.invalid("meta.k8s.io", kind, "", [field_error])
 
 
 def _check_manager(query: Mapping[str, str], kind: str, *, is_apply: bool) -> None:
-    manager, faults = query.get("fieldManager", ""), []
+    manager, field_errors = query.get("fieldManager", ""), []
     if is_apply and not manager:
-        faults.append(errors.required("fieldManager", "is required for apply patch"))
+        field_errors.append(errors.required("fieldManager", "is required for apply patch"))
     if kind == "PatchOptions" and not is_apply and "force" in query:
         detail = "may not be specified for non-apply patch"
-        faults.append(errors.forbidden_value("force", detail))
+        field_errors.append(errors.forbidden_value("force", detail))
     if len(manager.encode()) > _MANAGER_BYTES:
         detail = f"Too long: may not be more than {_MANAGER_BYTES} bytes"
-        faults.append(errors.Fault("FieldValueTooLong", "fieldManager", detail))
+        field_errors.append(errors.FieldError("FieldValueTooLong", "fieldManager", detail))
     if not manager.isprintable():
-        faults.append(errors.invalid_value("fieldManager", manager, "invalid character"))
-    if faults:
-        raise errors.invalid("meta.k8s.io", kind, "", faults)
+        field_errors.append(errors.invalid_value("fieldManager", manager, "invalid character"))
+    if field_errors:
+        raise errors.invalid("meta.k8s.io", kind, "", field_errors)

@@ -1,4 +1,4 @@
-"""The served kinds: built-in ones, and one for each custom resource definition."""
+"""The served kinds: the built-in kinds and the kinds of CustomResourceDefinitions."""
 
 import json
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ NAME_COLUMN = {"name": "Name", "type": "string", "format": "name", "priority": 0
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """One served kind, which has one version."""
+    """A served kind. Each kind has exactly one version."""
 
     group: str
     version: str
@@ -33,38 +33,38 @@ class Resource:
     selectable: tuple[str, ...] = ()
     columns: tuple[dict[str, Any], ...] = ()
     scale: Manifest | None = None
-    """The paths of the scale subresource of a custom resource."""
+    """Paths of the scale subresource of a custom resource."""
     rules: RuleTree | None = None
-    """The validation rules of a custom resource."""
+    """Compiled validation rules of a custom resource."""
 
     @property
     def api_version(self) -> str:
-        """`apps/v1`, or `v1` for the core group."""
+        """The apiVersion, such as `apps/v1`, or `v1` for the core group."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
     @property
     def qualified(self) -> str:
-        """`deployments.apps`, or `pods` for the core group."""
+        """The qualified name, such as `deployments.apps`, or `pods` for the core group."""
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
     @property
     def key(self) -> GroupPlural:
-        """Group and plural: the key of the store."""
+        """Group and plural, which are the key of the kind in the store."""
         return self.group, self.plural
 
     @property
     def has_status(self) -> bool:
-        """Whether `status` is a subresource."""
+        """Whether the kind has the subresource `status`."""
         return "status" in self.subresources
 
     @property
     def list_kind(self) -> str:
-        """The kind of its lists, such as `PodList`."""
+        """Kind of list objects, such as `PodList`."""
         return f"{self.kind}List"
 
 
 class Registry:
-    """The served kinds by group and plural."""
+    """The registry of served kinds, by group and plural."""
 
     def __init__(self) -> None:
         types = _types()
@@ -77,7 +77,7 @@ class Registry:
         return iter(self._resources.values())
 
     def add(self, resource: Resource) -> None:
-        """Serve `resource`; it replaces an earlier one with the same key."""
+        """Start serving a kind. It replaces a kind with the same group and plural."""
         self._resources[resource.key] = resource
 
     def drop(self, key: GroupPlural) -> None:
@@ -85,11 +85,11 @@ class Registry:
         self._resources.pop(key, None)
 
     def find(self, group: str, plural: str) -> Resource | None:
-        """Return the kind `plural` of `group`, or None."""
+        """Return the kind `plural` of `group`, or `None` if it is not served."""
         return self._resources.get((group, plural))
 
     def require(self, plural: str, group: str = "") -> Resource:
-        """Return the kind `plural` of `group`, which must exist."""
+        """Return the kind `plural` of `group`, which must be served."""
         return self._resources[group, plural]
 
 
@@ -116,7 +116,7 @@ def _builtin(plural: str, facts: dict[str, Any], types: dict[str, Schema]) -> Re
 
 
 def _types() -> dict[str, Schema]:
-    """Read the types of the built-in kinds, with resolved references."""
+    """Load the types of the built-in kinds and resolve their references."""
     types: dict[str, Schema] = json.loads((_FOLDER / "types.json").read_text("utf-8"))
     for name, schema in types.items():
         schema["x-type"] = name
@@ -141,7 +141,7 @@ def _linked(schema: Schema, types: dict[str, Schema]) -> Schema:
 
 
 def custom_resource(definition: Manifest, metadata: Schema) -> Resource:
-    """Return the kind of a custom resource definition."""
+    """Return the kind that a CustomResourceDefinition declares."""
     spec = definition["spec"]
     names, version = spec["names"], spec["versions"][0]
     subresources = version.get("subresources", {})
@@ -178,7 +178,7 @@ def _column(declared: dict[str, Any]) -> dict[str, Any]:
 
 
 def _with_metadata(schema: Schema, metadata: Schema) -> Schema:
-    """Add the type of `metadata` to the schema of a custom resource, for ownership and patches."""
+    """Add the type of `metadata`, which ownership and patches need, to the schema of a CRD."""
     text = {"type": "string"}
     known = {"apiVersion": text, "kind": text, "metadata": metadata}
     return {**schema, "properties": {**schema.get("properties", {}), **known}}

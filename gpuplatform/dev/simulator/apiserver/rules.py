@@ -1,14 +1,14 @@
 """Validation rules of custom resources (`x-kubernetes-validations`).
 
-The rules of a definition are compiled when it is served, and checked at each write. Not
-simulated: limits on the cost of a rule, and `optionalOldSelf`.
+The rules of a CustomResourceDefinition are compiled when its kind is registered, and evaluated at
+each write. Cost limits and `optionalOldSelf` are not simulated.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from gpuplatform.dev.simulator.apiserver.errors import Fault, go_json
+from gpuplatform.dev.simulator.apiserver.errors import FieldError, go_json
 from gpuplatform.dev.simulator.apiserver.expressions import (
     Compiled,
     ExpressionError,
@@ -25,10 +25,10 @@ REASONS = (
     *("FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired"),
 )
 ROOT = "<nil>"
-"""The field path of a whole object, as the real server prints it."""
+"""Field path of the whole object in error messages of Kubernetes."""
 
 Pair: TypeAlias = tuple[Any, Any]
-"""A value and the old value that it replaces."""
+"""A tuple of a value and the old value that it replaces."""
 
 _ROOT_PROPERTIES: Schema = {
     "apiVersion": {"type": "string"},
@@ -38,12 +38,12 @@ _ROOT_PROPERTIES: Schema = {
         "properties": {"name": {"type": "string"}, "generateName": {"type": "string"}},
     },
 }
-"""Properties that rules see in every object, independent of its schema."""
+"""Properties that rules can access in every object, independent of its schema."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One compiled rule. `place` is its `fieldPath` without the leading dot."""
+    """A compiled rule. `place` is its `fieldPath` without the leading dot."""
 
     check: Compiled
     source: str
@@ -54,13 +54,13 @@ class Rule:
 
     @property
     def text(self) -> str:
-        """The message, or the expression of a rule without one."""
+        """The message of the rule, or its expression if the rule has no message."""
         return self.message or self.source
 
 
 @dataclass(frozen=True, slots=True)
 class RuleTree:
-    """The rules of a schema and its subschemas; subschemas without rules are omitted."""
+    """The rules of a schema and of its subschemas. Subschemas without rules are omitted."""
 
     schema: Schema
     rules: tuple[Rule, ...] = ()
@@ -70,16 +70,18 @@ class RuleTree:
 
 
 def root_schema(schema: Schema) -> Schema:
-    """Return the schema of a whole object as rules see it."""
+    """Return the schema of a whole object that rules are compiled against."""
     return {**schema, "properties": {**schema.get("properties", {}), **_ROOT_PROPERTIES}}
 
 
 def rule_tree(schema: Schema) -> RuleTree | None:
-    """Compile the rules of `schema` and its subschemas; None without rules.
+    """Compile the rules of `schema` and its subschemas.
+
+    Returns `None` if the schemas contain no rules.
 
     Raises:
-        ExpressionError: a rule is invalid.
-        ApiError: 501, a rule uses a function that is not simulated.
+        ExpressionError: If a rule is invalid.
+        ApiError: 501 if a rule uses a function that is not simulated.
     """
     rules = tuple(compile_rule(rule, schema) for rule in schema.get(RULES, ()))
     trees = {name: rule_tree(sub) for name, sub in schema.get("properties", {}).items()}
@@ -93,11 +95,11 @@ def rule_tree(schema: Schema) -> RuleTree | None:
 
 
 def compile_rule(rule: dict[str, Any], schema: Schema) -> Rule:
-    """Compile one entry of `x-kubernetes-validations` in `schema`.
+    """Compile an entry of `x-kubernetes-validations` in `schema`.
 
     Raises:
-        ExpressionError: the rule is invalid.
-        ApiError: 501, the rule uses a function that is not simulated.
+        ExpressionError: If the rule is invalid.
+        ApiError: 501 if the rule uses a function that is not simulated.
     """
     kind, message = type_of(schema), rule.get("messageExpression", "")
     return Rule(
@@ -110,27 +112,29 @@ def compile_rule(rule: dict[str, Any], schema: Schema) -> Rule:
     )
 
 
-def rule_faults(tree: RuleTree, obj: Manifest, old: Manifest | None) -> Iterator[Fault]:
-    """Yield a fault for each violated rule; `old` is the object that `obj` replaces."""
+def rule_errors(tree: RuleTree, obj: Manifest, old: Manifest | None) -> Iterator[FieldError]:
+    """Yield an error for each violated rule. `old` is the object that `obj` replaces."""
     if old is None:
-        yield from _faults(tree, obj, ABSENT, "", None)
+        yield from _errors(tree, obj, ABSENT, "", None)
     else:
-        yield from _faults(tree, obj, old, "", (obj, old))
+        yield from _errors(tree, obj, old, "", (obj, old))
 
 
-def _faults(tree: RuleTree, value: Any, old: Any, path: str, pair: Pair | None) -> Iterator[Fault]:
-    """Yield the faults of `value`; `pair` is its nearest parent with an old value, or itself."""
+def _errors(
+    tree: RuleTree, value: Any, old: Any, path: str, pair: Pair | None
+) -> Iterator[FieldError]:
+    """Yield the errors of `value`. `pair` is the nearest enclosing value that has an old value."""
     if tree.rules and value is not None:
-        yield from _own_faults(tree, value, old, path, pair)
+        yield from _own_errors(tree, value, old, path, pair)
     for sub, member, before, here in _parts(tree, value, old, path):
         inner = pair if before is ABSENT else (member, before)
-        yield from _faults(sub, member, before, here, inner)
+        yield from _errors(sub, member, before, here, inner)
 
 
 def _parts(
     tree: RuleTree, value: Any, old: Any, path: str
 ) -> Iterator[tuple[RuleTree, Any, Any, str]]:
-    """Yield the parts of `value` that have rules: tree, value, old value, path."""
+    """Yield (tree, value, old value, path) for each member of `value` that has rules."""
     if isinstance(value, dict):
         before = old if isinstance(old, dict) else {}
         for name, member in value.items():
@@ -146,9 +150,9 @@ def _parts(
             yield tree.items, item, before, f"{path}[{index}]"
 
 
-def _own_faults(
+def _own_errors(
     tree: RuleTree, value: Any, old: Any, path: str, pair: Pair | None
-) -> Iterator[Fault]:
+) -> Iterator[FieldError]:
     current = value_of(value, tree.schema)
     has_old = old is not ABSENT and old is not None
     before = value_of(old, tree.schema) if has_old else None
@@ -161,13 +165,13 @@ def _own_faults(
         except ExpressionError as error:
             kind = go_json(tree.schema.get("type", ""))
             detail = f"Invalid value: {kind}: {error} evaluating rule: {rule.text}"
-            yield Fault("FieldValueInvalid", path or ROOT, detail)
+            yield FieldError("FieldValueInvalid", path or ROOT, detail)
             continue
-        # A rule without oldSelf does not refuse a value that a write leaves unchanged.
+        # A rule without oldSelf does not reject a value that a write does not change.
         if rule.check.uses_old or pair is None or pair[0] != pair[1]:
             place = ".".join(filter(None, (path, rule.place)))
             message = _message(rule, current, before)
-            yield Fault(rule.reason, place or ROOT, _sentence(rule.reason, value, message))
+            yield FieldError(rule.reason, place or ROOT, _error_text(rule.reason, value, message))
 
 
 def _message(rule: Rule, current: Any, before: Any) -> str:
@@ -181,7 +185,7 @@ def _message(rule: Rule, current: Any, before: Any) -> str:
     return rule.message or f"failed rule: {rule.source}"
 
 
-def _sentence(reason: str, value: Any, message: str) -> str:
+def _error_text(reason: str, value: Any, message: str) -> str:
     shown = "" if isinstance(value, dict | list) else f": {go_json(value)}"
     match reason:
         case "FieldValueForbidden":

@@ -1,6 +1,6 @@
-"""Structural schemas of custom resources: pruning, defaults, validation.
+"""Structural schemas of custom resources: pruning, defaulting and validation.
 
-A schema is the plain dict of a CustomResourceDefinition. Messages are those of Kubernetes.
+A schema is the dict in a CustomResourceDefinition. The error messages are identical to Kubernetes.
 """
 
 import re
@@ -10,7 +10,7 @@ from itertools import islice
 from typing import Any, TypeAlias
 
 from gpuplatform.dev.simulator.apiserver.errors import (
-    Fault,
+    FieldError,
     duplicate,
     go_json,
     invalid_value,
@@ -28,7 +28,7 @@ _NAMES = {str: "string", bool: "boolean", int: "integer", float: "number", dict:
 
 
 def prune(value: object, schema: Schema | None, path: str = "") -> list[str]:
-    """Drop the fields of `value` that `schema` does not declare; return their paths."""
+    """Remove the fields of `value` that `schema` does not declare, and return their paths."""
     unknown: list[str] = []
     if isinstance(value, list):
         items = schema and schema.get("items")
@@ -49,7 +49,7 @@ def prune(value: object, schema: Schema | None, path: str = "") -> list[str]:
 
 
 OPAQUE: Schema = {PRESERVE: True}
-"""The schema of an undeclared part that is preserved."""
+"""The schema of an undeclared field that is preserved."""
 
 
 def _child(schema: Schema | None, key: str) -> tuple[bool, Schema | None]:
@@ -66,12 +66,12 @@ def _child(schema: Schema | None, key: str) -> tuple[bool, Schema | None]:
 
 
 def child(schema: Schema, key: str) -> Schema:
-    """Return the schema of the member `key`; `OPAQUE` when it has none."""
+    """Return the schema of the field `key`, or `OPAQUE` if it has no schema."""
     return _child(schema, key)[1] or OPAQUE
 
 
 def schema_at(schema: Schema, path: str) -> Schema | None:
-    """Return the schema at a path such as `.spec.ports`; None when it is not declared."""
+    """Return the schema at a path such as `.spec.ports`, or `None` if the path is not declared."""
     for name in path.removeprefix(".").split("."):
         found = schema.get("properties", {}).get(name)
         extra = schema.get("additionalProperties")
@@ -84,7 +84,7 @@ def schema_at(schema: Schema, path: str) -> Schema | None:
 
 
 def apply_defaults(value: object, schema: Schema) -> None:
-    """Set the defaults of absent fields; nulls of fields that are not `nullable` are absent."""
+    """Set the defaults of absent fields. Null counts as absent if a field is not `nullable`."""
     if isinstance(value, dict):
         for key, sub in schema.get("properties", {}).items():
             if "default" in sub and (
@@ -99,7 +99,7 @@ def apply_defaults(value: object, schema: Schema) -> None:
 
 
 def drop_nulls(value: object, schema: Schema) -> None:
-    """Drop nulls of fields that are not `nullable`; Kubernetes treats them as absent."""
+    """Remove nulls of fields that are not `nullable`, which Kubernetes treats as absent."""
     if isinstance(value, dict):
         for key in list(value):
             sub = child(schema, key)
@@ -113,27 +113,29 @@ def drop_nulls(value: object, schema: Schema) -> None:
 
 
 ABSENT = object()
-"""The old value of a part that is new."""
+"""The old value of a new field."""
 
 
-def validate(value: object, schema: Schema, path: str = "", old: object = ABSENT) -> list[Fault]:
-    """Return every fault of `value`, except in parts that are equal to those of `old`.
+def validate(
+    value: object, schema: Schema, path: str = "", old: object = ABSENT
+) -> list[FieldError]:
+    """Return the validation errors of `value`, except errors in values that are equal in `old`.
 
-    A definition can become stricter after an object was stored. Such an object can still be
-    changed while its invalid parts stay unchanged.
+    If a CustomResourceDefinition becomes stricter, existing objects can still be updated as long
+    as their invalid fields are unchanged.
     """
     if value is None and schema.get("nullable"):
         return []
-    wrong = _type_fault(value, schema, path)
-    faults = [wrong] if wrong else list(_value_faults(value, schema, path))
+    wrong = _type_error(value, schema, path)
+    field_errors = [wrong] if wrong else list(_value_errors(value, schema, path))
     if wrong is None and isinstance(value, dict):
-        faults += _object_faults(value, schema, path, old if isinstance(old, dict) else {})
+        field_errors += _object_errors(value, schema, path, old if isinstance(old, dict) else {})
     elif wrong is None and isinstance(value, list):
-        faults += _list_faults(value, schema, path, old)
-    return [] if faults and value == old else faults
+        field_errors += _list_errors(value, schema, path, old)
+    return [] if field_errors and value == old else field_errors
 
 
-def _type_fault(value: object, schema: Schema, path: str) -> Fault | None:
+def _type_error(value: object, schema: Schema, path: str) -> FieldError | None:
     desired = ["integer", "string"] if schema.get(INT_OR_STRING) else [schema.get("type")]
     if desired == [None]:
         return None
@@ -146,24 +148,26 @@ def _type_fault(value: object, schema: Schema, path: str) -> Fault | None:
     if desired == ["integer"] and "format" in schema and isinstance(value, float):
         names, got = schema["format"], "float64"
     detail = f'{path} in body must be of type {names}: "{got}"'
-    return Fault("FieldValueTypeInvalid", path, f'Invalid value: "{got}": {detail}')
+    return FieldError("FieldValueTypeInvalid", path, f'Invalid value: "{got}": {detail}')
 
 
-def _value_faults(value: object, schema: Schema, path: str) -> Iterator[Fault]:
+def _value_errors(value: object, schema: Schema, path: str) -> Iterator[FieldError]:
     if "enum" in schema and value not in schema["enum"]:
         yield unsupported(path, value, schema["enum"])
     if isinstance(value, str):
-        yield from islice(_string_faults(value, schema, path), 1)
+        yield from islice(_string_errors(value, schema, path), 1)
     elif isinstance(value, int | float) and not isinstance(value, bool):
-        yield from _number_faults(value, schema, path)
+        yield from _number_errors(value, schema, path)
 
 
-def _string_faults(value: str, schema: Schema, path: str) -> Iterator[Fault]:
+def _string_errors(value: str, schema: Schema, path: str) -> Iterator[FieldError]:
     length = len(value)
     maximum = schema.get("maxLength", length)
     if length > maximum:
         unit = "byte" if maximum == 1 else "bytes"
-        yield Fault("FieldValueTooLong", path, f"Too long: may not be more than {maximum} {unit}")
+        yield FieldError(
+            "FieldValueTooLong", path, f"Too long: may not be more than {maximum} {unit}"
+        )
     if length < schema.get("minLength", 0):
         yield invalid_value(
             path, value, f"{path} in body should be at least {schema['minLength']} chars long"
@@ -175,11 +179,11 @@ def _string_faults(value: str, schema: Schema, path: str) -> Iterator[Fault]:
 
 @lru_cache(maxsize=512)
 def go_pattern(pattern: str) -> re.Pattern[str]:
-    """Compile a pattern of Go, where `$` does not match before a final line break."""
+    """Compile a regular expression of Go, where `$` does not match before a final line break."""
     return re.compile(re.sub(r"(?<!\\)\$", r"\\Z", pattern), re.ASCII)
 
 
-def _number_faults(value: float, schema: Schema, path: str) -> Iterator[Fault]:
+def _number_errors(value: float, schema: Schema, path: str) -> Iterator[FieldError]:
     low, high = schema.get("minimum"), schema.get("maximum")
     if low is not None and (value < low or (value == low and schema.get("exclusiveMinimum"))):
         detail = "greater than" if schema.get("exclusiveMinimum") else "greater than or equal to"
@@ -195,9 +199,9 @@ def _number_faults(value: float, schema: Schema, path: str) -> Iterator[Fault]:
         yield invalid_value(path, value, f"{path} in body must be of format {schema['format']}")
 
 
-def _object_faults(
+def _object_errors(
     value: dict[str, Any], schema: Schema, path: str, old: dict[str, Any]
-) -> Iterator[Fault]:
+) -> Iterator[FieldError]:
     prefix = f"{path}." if path else ""
     for name in schema.get("required", ()):
         if name not in value:
@@ -214,7 +218,7 @@ def _object_faults(
         yield invalid_value(path, len(value), detail)
 
 
-def _list_faults(value: list[Any], schema: Schema, path: str, old: object) -> Iterator[Fault]:
+def _list_errors(value: list[Any], schema: Schema, path: str, old: object) -> Iterator[FieldError]:
     items, olds = schema.get("items", OPAQUE), items_by_key(old, schema)
     for index, item in enumerate(value):
         before = olds.get(go_json(list_key(item, schema)), ABSENT) if olds else ABSENT
@@ -233,23 +237,23 @@ def _list_faults(value: list[Any], schema: Schema, path: str, old: object) -> It
         seen.add(go_json(key))
 
 
-def too_many(path: str, count: int, maximum: int) -> Fault:
-    """Return the fault of a collection with more than `maximum` members."""
+def too_many(path: str, count: int, maximum: int) -> FieldError:
+    """Return the error for a list or map with more than `maximum` items."""
     unit = "item" if maximum == 1 else "items"
-    return Fault(
+    return FieldError(
         "FieldValueTooMany", path, f"Too many: {count}: must have at most {maximum} {unit}"
     )
 
 
 def items_by_key(value: object, schema: Schema) -> dict[str, Any]:
-    """Return the items of a list of type `map` by their key as text; {} for any other value."""
+    """Return the items of a list of type `map` by key. For other values, return an empty dict."""
     if not isinstance(value, list) or schema.get("x-kubernetes-list-type") != "map":
         return {}
     return {go_json(list_key(item, schema)): item for item in value}
 
 
 def list_key(item: object, schema: Schema) -> object | None:
-    """Return the key of `item` in a list of type `map` or `set`; None in an atomic list."""
+    """Return the key of `item` in a list of type `map` or `set`, or `None` for an atomic list."""
     kind = schema.get("x-kubernetes-list-type")
     if kind == "set":
         return item

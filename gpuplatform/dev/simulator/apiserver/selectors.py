@@ -1,4 +1,4 @@
-"""Label and field selectors: parses queries to predicates."""
+"""Label and field selectors, which are parsed into predicates."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -18,11 +18,11 @@ _REQUIREMENT = re.compile(
     rf"|(?P<key>{_NAME})\s*(?:(?P<set>in|notin)\s*\((?P<values>[^()]*)\)"
     rf"|(?P<sign>==|=|!=)\s*(?P<value>{_VALUE})|(?P<order>[<>])\s*(?P<number>-?\d+))?)\s*(?:,|$)"
 )
-_SIGNS = {"=": True, "==": True, "!=": False, "in": True, "notin": False}
+_OPERATORS = {"=": True, "==": True, "!=": False, "in": True, "notin": False}
 
 
 def labels_match(labels: Labels, selector: Manifest | None) -> bool:
-    """Return whether a LabelSelector selects `labels`; None selects nothing."""
+    """Return whether a LabelSelector matches `labels`. `None` matches nothing."""
     if selector is None:
         return False
     if not selector.get("matchLabels", {}).items() <= labels.items():
@@ -31,7 +31,7 @@ def labels_match(labels: Labels, selector: Manifest | None) -> bool:
 
 
 def expression_holds(labels: Labels, expression: Manifest) -> bool:
-    """Return whether a requirement (`In`, `NotIn`, `Exists`, `DoesNotExist`, `Gt`, `Lt`) holds."""
+    """Return whether `labels` satisfy a requirement such as `In`, `NotIn` or `Exists`."""
     key, values = expression["key"], expression.get("values", ())
     operator: str = expression["operator"]
     if operator in {"In", "NotIn"}:
@@ -48,7 +48,7 @@ def label_selector(text: str) -> Predicate:
     """Parse a label selector such as `a=b,c!=d,e in (f,g),!h`.
 
     Raises:
-        ApiError: 400, the selector is invalid.
+        ApiError: 400 if the selector is invalid.
     """
     expressions: list[Manifest] = []
     position = 0
@@ -76,14 +76,18 @@ def _expression(match: re.Match[str]) -> Manifest:
     if not word:
         return {"key": match["key"], "operator": "Exists"}
     values = [v.strip() for v in match["values"].split(",")] if match["set"] else [match["value"]]
-    return {"key": match["key"], "operator": "In" if _SIGNS[word] else "NotIn", "values": values}
+    return {
+        "key": match["key"],
+        "operator": "In" if _OPERATORS[word] else "NotIn",
+        "values": values,
+    }
 
 
 def field_selector(text: str, supported: tuple[str, ...]) -> Predicate:
     """Parse a field selector such as `metadata.name=x,status.phase!=Failed`.
 
     Raises:
-        ApiError: 400, the selector is invalid, or a field is not supported.
+        ApiError: 400 if the selector is invalid or contains an unsupported field.
     """
     desired: list[tuple[str, bool, str]] = []
     for part in filter(None, text.split(",")):
@@ -95,7 +99,7 @@ def field_selector(text: str, supported: tuple[str, ...]) -> Predicate:
             known = '"metadata.name", "metadata.namespace"'
             unknown = f'"{field}" is not a known field selector: only {known}'
             raise bad_request(f"field label not supported: {field}" if supported else unknown)
-        desired.append((field, _SIGNS[sign], value))
+        desired.append((field, _OPERATORS[sign], value))
 
     def holds(obj: Manifest) -> bool:
         return all((_field(obj, f) == value) is equal for f, equal, value in desired)

@@ -1,4 +1,4 @@
-"""The server process: state, initial objects, HTTP server, controllers."""
+"""The server process: storage, initial objects, HTTP server and controllers."""
 
 import asyncio
 import contextlib
@@ -25,11 +25,13 @@ _STOP_SECONDS = 0.5
 
 @contextlib.asynccontextmanager
 async def running(state_dir: Path | None, port: int) -> AsyncIterator[int]:
-    """Serve until the block ends; yield the port. Without `state_dir` the state is in memory.
+    """Run the server until the context exits, and yield the port.
+
+    Without `state_dir` the objects are only in memory.
 
     Raises:
-        BlockingIOError: another server uses `state_dir`.
-        OSError: the port is taken.
+        BlockingIOError: If another server uses `state_dir`.
+        OSError: If the port is in use.
     """
     journal = Journal(state_dir) if state_dir else None
     try:
@@ -61,7 +63,7 @@ def _create_namespaces(writer: Writer) -> None:
 
 
 def write_kubeconfig(path: Path, port: int) -> None:
-    """Write a kubeconfig atomically, readable by its owner only."""
+    """Write a kubeconfig atomically. Only its owner can read the file."""
     name = "simulator"
     config = {
         "apiVersion": "v1",
@@ -81,7 +83,7 @@ def write_kubeconfig(path: Path, port: int) -> None:
 async def serve(
     port: int, state_dir: Path | None, kubeconfig: Path, report: Callable[[str], object]
 ) -> None:
-    """Serve until SIGTERM or SIGINT; `report` receives the address."""
+    """Run the server until SIGTERM or SIGINT. `report` is called with a line for the log."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -89,6 +91,6 @@ async def serve(
     async with running(state_dir, port) as bound:
         write_kubeconfig(kubeconfig, bound)
         report(
-            f"The simulated cluster serves at http://{HOST}:{bound} (kubeconfig {kubeconfig}).\n"
+            f"The simulated cluster listens on http://{HOST}:{bound} (kubeconfig {kubeconfig}).\n"
         )
         await stop.wait()

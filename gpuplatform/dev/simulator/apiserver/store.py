@@ -1,7 +1,7 @@
-"""The store: objects by key, a version counter, and the recent changes for watches.
+"""The object store: objects by key, a version counter, and recent changes for watches.
 
-Stored objects are never changed in place: a writer clones, edits and commits them. Controllers
-listen to commits; watches read the history and wait for changes.
+Stored objects are never modified. A writer clones an object, edits the copy and commits it.
+Controllers listen to commits; watches read the history and wait for changes.
 """
 
 import asyncio
@@ -22,17 +22,17 @@ from gpuplatform.dev.simulator.apiserver.objects import (
 from gpuplatform.dev.simulator.apiserver.resources import GroupPlural
 
 Key: TypeAlias = tuple[str, str, str, str]
-"""Group, plural, namespace, name."""
+"""Key of an object: group, plural, namespace and name."""
 Place: TypeAlias = tuple[str, str, str]
-"""Group, plural, namespace."""
+"""Key of a collection: group, plural and namespace."""
 
 _WINDOW = 2000
-"""Number of changes of a kind that watches can read; older ones are compacted (410)."""
+"""Number of changes of each kind that watches can read. Older changes are compacted (410)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One stored state of an object; `head` and `body` are its JSON, split after apiVersion."""
+    """A stored version of an object. `head` and `body` are its JSON, split after `apiVersion`."""
 
     key: Key
     object: Manifest
@@ -42,13 +42,13 @@ class Entry:
 
     @property
     def json(self) -> bytes:
-        """The JSON of the object."""
+        """The object as JSON."""
         return self.head + self.body
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One commit: `entry` is the new state, or the last state of a deleted object."""
+    """A committed change. `entry` is the new state, or the last state of a deleted object."""
 
     type: str
     entry: Entry
@@ -56,16 +56,16 @@ class Change:
 
 
 class History:
-    """The recent changes of one kind, oldest first."""
+    """The recent changes of one kind, from old to new."""
 
     def __init__(self, compacted: int) -> None:
-        """`compacted` is the last version whose changes are not available."""
+        """Create an empty history. Changes up to the version `compacted` are not available."""
         self.compacted = compacted
         self.changes: list[Change] = []
         self._wake: set[asyncio.Event] = set()
 
     def append(self, change: Change) -> None:
-        """Append `change` and wake all watches."""
+        """Append `change` and notify all watches."""
         self.changes.append(change)
         if len(self.changes) > 2 * _WINDOW:
             self.compacted = self.changes[_WINDOW - 1].entry.version
@@ -74,14 +74,14 @@ class History:
             event.set()
 
     def since(self, version: int) -> list[Change] | None:
-        """Return the changes after `version`; None when they are compacted."""
+        """Return the changes after `version`, or `None` if they have been compacted."""
         if version < self.compacted:
             return None
         start = bisect_right(self.changes, version, key=lambda change: change.entry.version)
         return list(islice(self.changes, start, None))
 
     def subscribe(self, event: asyncio.Event) -> None:
-        """Set `event` at each further change."""
+        """Set `event` at each future change."""
         self._wake.add(event)
 
     def unsubscribe(self, event: asyncio.Event) -> None:
@@ -90,7 +90,7 @@ class History:
 
 
 class Store:
-    """All objects; without a journal they exist in memory only."""
+    """The store of all objects. Without a journal the objects are only in memory."""
 
     def __init__(self, journal: Journal | None) -> None:
         self._journal = journal
@@ -101,7 +101,7 @@ class Store:
         self._compacted = 0
         self.by_uid: dict[str, Key] = {}
         self.dependents: defaultdict[str, set[Key]] = defaultdict(set)
-        """Keys of the objects whose owner references contain a UID."""
+        """Keys of the objects that have an owner reference to each UID."""
         self._uncontrolled: defaultdict[Place, set[Key]] = defaultdict(set)
         self.version = 0
         if journal:
@@ -121,17 +121,17 @@ class Store:
         self._compacted = self.version
 
     def listen(self, listener: Callable[[Change], None]) -> None:
-        """Call `listener` after each commit; it must not write."""
+        """Register a listener, which is called after each commit and must not write."""
         self._listeners.append(listener)
 
     def history(self, kind: GroupPlural) -> History:
-        """Return the recent changes of a kind."""
+        """Return the history of a kind."""
         if kind not in self._histories:
             self._histories[kind] = History(self._compacted)
         return self._histories[kind]
 
     def get(self, key: Key) -> Entry | None:
-        """Return the current state of an object, or None."""
+        """Return the current state of an object, or `None` if it does not exist."""
         return self._objects[key[:2]].get(key[2], {}).get(key[3])
 
     def find(self, kind: GroupPlural, namespace: str = "") -> list[Entry]:
@@ -144,7 +144,7 @@ class Store:
         ]
 
     def _names(self, place: Place) -> list[str]:
-        """Return the sorted names in a namespace; cached until one is added or deleted."""
+        """Return the sorted names in a collection. The result is cached until a name changes."""
         if place not in self._order:
             self._order[place] = sorted(self._objects[place[:2]].get(place[2], {}))
         return self._order[place]
@@ -155,12 +155,12 @@ class Store:
         return [entry for entry in found if entry]
 
     def uncontrolled(self, kind: GroupPlural, namespace: str) -> list[Entry]:
-        """Return the objects of a kind in a namespace that have no controller."""
+        """Return the objects in a collection that have no controller."""
         found = (self.get(key) for key in sorted(self._uncontrolled[(*kind, namespace)]))
         return [entry for entry in found if entry]
 
     def commit(self, key: Key, obj: Manifest) -> Entry:
-        """Store `obj` under a new version; the caller must not change it afterwards."""
+        """Store `obj` with a new version. The caller must not modify `obj` afterwards."""
         before = self.get(key)
         self.version += 1
         obj["metadata"]["resourceVersion"] = str(self.version)
@@ -172,7 +172,7 @@ class Store:
         return entry
 
     def remove(self, key: Key, obj: Manifest) -> Entry:
-        """Delete an object whose last state is `obj`."""
+        """Delete an object. `obj` is its last state."""
         before = self.get(key)
         self.version += 1
         obj["metadata"]["resourceVersion"] = str(self.version)
@@ -191,7 +191,7 @@ class Store:
             self._journal.rewrite(self.version, ((e.key, e.json) for e in self.entries()))
 
     def entries(self) -> list[Entry]:
-        """Return all objects in the order of their versions."""
+        """Return all objects, sorted by version."""
         places = (place for places in self._objects.values() for place in places.values())
         entries = (entry for place in places for entry in place.values())
         return sorted(entries, key=lambda entry: entry.version)
@@ -228,7 +228,7 @@ class Store:
 
 
 def entry_of(key: Key, obj: Manifest, version: int) -> Entry:
-    """Return an entry for `obj`, without storing it."""
+    """Return an entry for `obj` without storing the entry."""
     rest = {name: part for name, part in obj.items() if name not in {"kind", "apiVersion"}}
     return Entry(key, obj, _head(obj), to_bytes(rest)[1:], version)
 

@@ -1,4 +1,4 @@
-"""Subresources for a part of an object: binding, finalize, scale."""
+"""The subresources `binding`, `finalize` and `scale`."""
 
 from gpuplatform.dev.simulator.apiserver import errors
 from gpuplatform.dev.simulator.apiserver.jsonpath import set_at, value_at
@@ -17,7 +17,9 @@ def bind(writer: Writer, target: Target, node: str) -> Entry:
     """Bind a pod to a node.
 
     Raises:
-        ApiError: 404; 409, the pod is bound or is being deleted; 500, `node` is empty.
+        ApiError: 404 if the pod does not exist; 409 if the pod is bound or is being deleted; 500
+        if
+            `node` is empty.
     """
     entry = _require(writer, target)
     pod = clone(entry.object)
@@ -41,10 +43,10 @@ def bind(writer: Writer, target: Target, node: str) -> Entry:
 
 
 def finalize(writer: Writer, target: Target, body: Manifest) -> Entry:
-    """Replace the finalizers of a namespace; without any, a terminating namespace is deleted.
+    """Replace the finalizers of a namespace, and delete it if it is terminating and has none.
 
     Raises:
-        ApiError: 404.
+        ApiError: 404 if the namespace does not exist.
     """
     namespace = clone(_require(writer, target).object)
     finalizers = (body.get("spec") or {}).get("finalizers") or []
@@ -55,10 +57,10 @@ def finalize(writer: Writer, target: Target, body: Manifest) -> Entry:
 
 
 def scale_of(resource: Resource, entry: Entry) -> Manifest:
-    """Return the Scale of an object.
+    """Return the Scale object of an object.
 
     Raises:
-        ApiError: 500, a custom resource without replicas.
+        ApiError: 500 if a custom resource has no replicas field.
     """
     paths, obj = resource.scale or _PATHS, entry.object
     status: Manifest = {"replicas": value_at(obj, paths["statusReplicasPath"]) or 0}
@@ -81,20 +83,22 @@ def scale_of(resource: Resource, entry: Entry) -> Manifest:
 
 
 def patch_scale(writer: Writer, target: Target, patch: Manifest, options: Options) -> Entry:
-    """Set the replicas of an object to those of its Scale after a merge patch.
+    """Apply a merge patch to the Scale of an object.
 
     Raises:
-        ApiError: see `write_scale`.
+        ApiError: If `write_scale` raises it.
     """
     scale = scale_of(target.resource, _require(writer, target))
     return write_scale(writer, target, merge_patch(scale, patch), options)
 
 
 def write_scale(writer: Writer, target: Target, scale: Manifest, options: Options) -> Entry:
-    """Set the replicas of an object to those of `scale`.
+    """Set the replicas of an object to the replicas of `scale`.
 
     Raises:
-        ApiError: 400, `scale` is of another object; 404; 409, an outdated version; 422.
+        ApiError: 400 if `scale` belongs to another object; 404 if the object does not exist; 409
+        if the
+            version is outdated; 422 if the number of replicas is invalid.
     """
     resource, entry = target.resource, _require(writer, target)
     metadata, replicas = scale.get("metadata") or {}, (scale.get("spec") or {}).get("replicas", 0)
@@ -111,10 +115,10 @@ def write_scale(writer: Writer, target: Target, scale: Manifest, options: Option
     if not isinstance(replicas, int) or isinstance(replicas, bool):
         raise errors.bad_request("spec.replicas of a Scale must be an integer")
     if replicas < 0 and not resource.is_custom:
-        fault = errors.invalid_value(
+        field_error = errors.invalid_value(
             "spec.replicas", replicas, "must be greater than or equal to 0"
         )
-        raise errors.invalid("autoscaling", "Scale", target.name, [fault])
+        raise errors.invalid("autoscaling", "Scale", target.name, [field_error])
     obj = clone(entry.object)
     set_at(obj, (resource.scale or _PATHS)["specReplicasPath"], replicas)
     return writer.update(target, obj, options)

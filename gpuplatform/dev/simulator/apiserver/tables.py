@@ -1,4 +1,4 @@
-"""Tables for `kubectl get`: columns and their cells."""
+"""Tables for `kubectl get`: the columns of each kind and their cells."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
@@ -28,7 +28,7 @@ def table(
     metadata: Manifest,
     include: str,
 ) -> bytes:
-    """Return a Table; `include` (`None`, `Metadata`, `Object`) selects the object of each row."""
+    """Return a Table object. `include` is the content of rows: `None`, `Metadata` or `Object`."""
     shape = _SHAPES.get(include, _SHAPES["Metadata"])
     return to_bytes(
         {
@@ -71,7 +71,7 @@ def _text(value: object) -> str:
 
 
 _SCALES = (
-    # less than this age in seconds: unit, its seconds, second unit, its seconds
+    # Maximum age in seconds, unit, seconds per unit, second unit, seconds per second unit.
     (120, "s", 1, "", 0),
     (600, "m", 60, "s", 1),
     (10_800, "m", 60, "", 0),
@@ -84,7 +84,7 @@ _YEAR = 31_536_000
 
 
 def age(timestamp: str | None) -> str:
-    """Return the age of a timestamp: `5m10s`, `3h`, `2d4h`."""
+    """Return the age of a timestamp as text, such as `5m10s`, `3h` or `2d4h`."""
     if not timestamp:
         return "<unknown>"
     seconds = max(0, int((clock.now() - clock.parse_rfc3339(timestamp)).total_seconds()))

@@ -1,4 +1,4 @@
-"""The target and options of a write, and checks of its body against them."""
+"""The target and the options of a write, and checks of the request body against the target."""
 
 from dataclasses import dataclass, field
 
@@ -13,12 +13,12 @@ SERVER_OWNED = (
     *("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"),
     *("generation", "selfLink", "managedFields"),
 )
-"""Metadata that only the server sets."""
+"""Metadata fields that only the server sets."""
 
 
 @dataclass(slots=True)
 class Options:
-    """The parameters of one write; the writer adds `warnings`."""
+    """The options of a write. The writer adds `warnings`."""
 
     manager: str = "unknown"
     dry_run: bool = False
@@ -26,13 +26,13 @@ class Options:
     validation: str = "Warn"
     subresource: str = ""
     repeated: list[str] = field(default_factory=list)
-    """Fields that the body contains more than once."""
+    """Paths of fields that occur more than once in the body."""
     warnings: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The object of a write."""
+    """The object that a write targets."""
 
     resource: Resource
     namespace: str
@@ -40,7 +40,7 @@ class Target:
 
     @property
     def key(self) -> Key:
-        """The key in the store."""
+        """The key of the object in the store."""
         return (*self.resource.key, self.namespace, self.name)
 
 
@@ -52,12 +52,15 @@ def read_object(
     *,
     keeps_nulls: bool,
 ) -> Manifest:
-    """Return a copy of `body` with checked types, without unknown fields; these become warnings.
+    """Return a copy of `body` with checked types and without unknown fields.
 
-    `keeps_nulls` preserves nulls of fields that are not nullable; validation refuses them later.
+    Unknown fields become warnings.
+
+    `keeps_nulls` preserves nulls of fields that are not nullable, so that validation rejects them.
 
     Raises:
-        ApiError: 400, another kind, wrong types, or unknown fields with strict validation.
+        ApiError: 400 if the body has another kind, a wrong type, or unknown fields with strict
+            validation.
     """
     check_type(resource, body)
     decoder = Decoder(resource.kind, resource.api_version)
@@ -74,22 +77,22 @@ def read_object(
         obj.setdefault("metadata", {})
         unknown = decoder.unknown
     obj = {"apiVersion": resource.api_version, "kind": resource.kind} | obj
-    faults = [f'duplicate field "{path}"' for path in options.repeated]
-    faults += [f'unknown field "{path}"' for path in sorted(unknown)]
-    if faults and options.validation == "Strict":
+    field_errors = [f'duplicate field "{path}"' for path in options.repeated]
+    field_errors += [f'unknown field "{path}"' for path in sorted(unknown)]
+    if field_errors and options.validation == "Strict":
         kind = resource.kind
         start = f'{kind} in version "{resource.version}" cannot be handled as a {kind}'
-        raise errors.bad_request(f"{start}: strict decoding error: {', '.join(faults)}")
+        raise errors.bad_request(f"{start}: strict decoding error: {', '.join(field_errors)}")
     if options.validation == "Warn":
-        options.warnings += faults
+        options.warnings += field_errors
     return obj
 
 
 def check_type(resource: Resource, body: Manifest) -> None:
-    """Refuse an object of another kind; built-in kinds can omit kind and apiVersion.
+    """Check the kind of a body. Objects of built-in kinds can omit `kind` and `apiVersion`.
 
     Raises:
-        ApiError: 400.
+        ApiError: 400 if the kind or version does not match the path.
     """
     kind, version = body.get("kind"), body.get("apiVersion", "")
     if resource.is_custom and not kind:
@@ -100,9 +103,9 @@ def check_type(resource: Resource, body: Manifest) -> None:
             f" ({resource.api_version})"
         )
     if kind and kind != resource.kind and resource.is_custom:
-        fault = errors.invalid_value("kind", kind, f"must be {resource.kind}")
+        field_error = errors.invalid_value("kind", kind, f"must be {resource.kind}")
         name = (body.get("metadata") or {}).get("name", "")
-        raise errors.invalid(resource.group, kind, name, [fault])
+        raise errors.invalid(resource.group, kind, name, [field_error])
     if kind and kind != resource.kind:
         raise errors.bad_request(
             f'{kind} in version "{resource.version}" cannot be handled as a {resource.kind}:'
@@ -111,10 +114,10 @@ def check_type(resource: Resource, body: Manifest) -> None:
 
 
 def identify(target: Target, metadata: Manifest) -> Target:
-    """Return `target` with the name of the object, or a generated one.
+    """Return `target` with the name of the object or a generated name.
 
     Raises:
-        ApiError: 400, body and path have different names; 422, both have none.
+        ApiError: 400 if body and path have different names; 422 if neither has a name.
     """
     check_place(target, metadata)
     name = metadata.get("name") or ""
@@ -126,16 +129,16 @@ def identify(target: Target, metadata: Manifest) -> Target:
     if not name and metadata.get("generateName"):
         name = metadata["generateName"] + random_suffix()
     if not name:
-        fault = errors.required("metadata.name", "name or generateName is required")
-        raise errors.invalid(target.resource.group, target.resource.kind, "", [fault])
+        field_error = errors.required("metadata.name", "name or generateName is required")
+        raise errors.invalid(target.resource.group, target.resource.kind, "", [field_error])
     return Target(target.resource, target.namespace, name)
 
 
 def check_place(target: Target, metadata: Manifest) -> None:
-    """Refuse an object whose namespace differs from that of the path.
+    """Check that the object and the path have the same namespace.
 
     Raises:
-        ApiError: 400.
+        ApiError: 400 if the namespaces differ.
     """
     namespace = metadata.get("namespace", "")
     if target.resource.namespaced and namespace not in {"", target.namespace}:
@@ -145,10 +148,10 @@ def check_place(target: Target, metadata: Manifest) -> None:
 
 
 def check_namespace(store: Store, registry: Registry, target: Target) -> None:
-    """Refuse new objects in a namespace that does not exist or is terminating.
+    """Check that the namespace of a new object exists and is not terminating.
 
     Raises:
-        ApiError: 404, 403.
+        ApiError: 404 if the namespace does not exist; 403 if it is terminating.
     """
     if not target.resource.namespaced:
         return
@@ -157,10 +160,10 @@ def check_namespace(store: Store, registry: Registry, target: Target) -> None:
         raise errors.not_found(registry.require("namespaces"), target.namespace)
     if "deletionTimestamp" not in entry.object["metadata"]:
         return
-    going = "is being terminated"
-    why = f"unable to create new content in namespace {target.namespace} because it {going}"
+    state = "is being terminated"
+    why = f"unable to create new content in namespace {target.namespace} because it {state}"
     error = errors.forbidden(target.resource, target.name, why)
-    detail = f"namespace {target.namespace} {going}"
+    detail = f"namespace {target.namespace} {state}"
     cause = {"reason": "NamespaceTerminating", "message": detail, "field": "metadata.namespace"}
     error.status["details"]["causes"] = [cause]
     raise error

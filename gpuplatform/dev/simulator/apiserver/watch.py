@@ -1,4 +1,4 @@
-"""Watches: cursors over the history of a kind, with selectors and bookmarks."""
+"""Watch requests: cursors over the history of a kind, with selectors and bookmarks."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -14,13 +14,13 @@ Render: TypeAlias = Callable[[Entry], bytes]
 
 _BOOKMARK_SECONDS = 30.0
 _LAST_SECONDS = 2.0
-"""A watch sends a last bookmark at this time before its end."""
+"""Time in seconds before the end of a watch at which it sends its last bookmark."""
 _MAX_SECONDS = 3600
 _INITIAL_END = "k8s.io/initial-events-end"
 
 
 class Watch:
-    """One watch request; `render` returns the JSON of an object in the requested form."""
+    """A watch request. `render` returns an object as JSON in the requested form."""
 
     def __init__(
         self,
@@ -30,10 +30,12 @@ class Watch:
         query: Mapping[str, str],
         render: Render,
     ) -> None:
-        """Parse the query.
+        """Create a watch from the query of a request.
 
         Raises:
-            ApiError: 400, invalid selectors; 422, contradictory options; 500, invalid version.
+            ApiError: 400 if a selector is invalid; 422 if options contradict each other; 500 if
+            the
+                resource version is invalid.
         """
         check_options(query, is_watch=True)
         version = query.get("resourceVersion") or "0"
@@ -52,7 +54,7 @@ class Watch:
         self._starts_with_list = self._streams_list or not self._cursor
 
     async def lines(self) -> AsyncIterator[bytes]:
-        """Yield batches of event lines until the timeout or an ERROR event."""
+        """Yield batches of watch events, as JSON lines, until the timeout or an ERROR event."""
         history, wake = self._store.history(self._resource.key), asyncio.Event()
         history.subscribe(wake)
         try:
@@ -91,7 +93,10 @@ class Watch:
         return b"".join(lines)
 
     def _next(self) -> bytes | None:
-        """Return the lines of the changes since the last call; None when they are compacted."""
+        """Return the event lines of the changes since the last call.
+
+        Returns `None` if the changes have been compacted.
+        """
         changes = self._store.history(self._resource.key).since(self._cursor)
         if changes is None:
             return None
@@ -136,12 +141,12 @@ class Watch:
 
 
 def error_event(error: errors.ApiError) -> bytes:
-    """Return the ERROR event that ends a failed watch."""
+    """Return an ERROR event, which ends a failed watch."""
     return to_bytes({"type": "ERROR", "object": error.status}) + b"\n"
 
 
 def _last_state(change: Change) -> Entry:
-    """Return the entry of a DELETED event: the old state with the new version."""
+    """Return the entry of a DELETED event: the last state with the version of the deletion."""
     if change.type == "DELETED" or change.before is None:
         return change.entry
     before = change.before.object

@@ -1,19 +1,19 @@
-"""Create, update, patch and apply: from a body to a committed object.
+"""The verbs create, update, patch and apply.
 
-Each ends with defaults, ownership and validation, and then one commit, or none without a change.
-The HTTP handler and the controllers call the same functions.
+Each verb applies defaults, ownership and validation, and then commits the object unless it is
+unchanged. The HTTP handler and the controllers call the same functions.
 """
 
 from collections.abc import Callable
 from typing import Any
 
 from gpuplatform.dev.simulator.apiserver import errors
-from gpuplatform.dev.simulator.apiserver.apply import apply, typed_fault
+from gpuplatform.dev.simulator.apiserver.apply import apply, typed_error
 from gpuplatform.dev.simulator.apiserver.builtins.admission import admit, keep_allocated
 from gpuplatform.dev.simulator.apiserver.builtins.defaults import fill_defaults
-from gpuplatform.dev.simulator.apiserver.builtins.metadata import metadata_faults
-from gpuplatform.dev.simulator.apiserver.builtins.validation import faults_of
-from gpuplatform.dev.simulator.apiserver.custom import custom_faults
+from gpuplatform.dev.simulator.apiserver.builtins.metadata import metadata_errors
+from gpuplatform.dev.simulator.apiserver.builtins.validation import validation_errors
+from gpuplatform.dev.simulator.apiserver.custom import custom_errors
 from gpuplatform.dev.simulator.apiserver.objects import Manifest, clone, json_type, new_uid, now
 from gpuplatform.dev.simulator.apiserver.ownership import Owner, Path, record_update
 from gpuplatform.dev.simulator.apiserver.patches import (
@@ -46,17 +46,19 @@ _UNCONDITIONAL_REFUSED = {"leases", "customresourcedefinitions"}
 
 
 class Writer:
-    """Writes objects of `registry` to `store`."""
+    """Writes objects of the kinds in `registry` to `store`."""
 
     def __init__(self, store: Store, registry: Registry) -> None:
         self.store = store
         self.registry = registry
 
     def create(self, target: Target, body: Manifest, options: Options) -> Entry:
-        """Create an object; without `target.name` the body has a name or a generateName.
+        """Create an object. If `target` has no name, the body must have a name or `generateName`.
 
         Raises:
-            ApiError: 400, 403, 404 (namespace), 409, 422.
+            ApiError: 400 if the body is malformed; 403 or 404 if the namespace is terminating or
+            does not
+                exist; 409 if the object exists; 422 if the object is invalid.
         """
         resource = target.resource
         obj = self._read(resource, body, options)
@@ -80,7 +82,9 @@ class Writer:
             metadata["namespace"] = target.namespace
         if resource.is_custom or resource.kind in _WITH_GENERATION:
             metadata["generation"] = 1
-        if resource.has_status and resource.kind != "Node":  # nodes register with their status
+        if (
+            resource.has_status and resource.kind != "Node"
+        ):  # Kubelets register nodes with their status.
             obj.pop("status", None)
         fill_defaults(resource, obj)
         if not owned:
@@ -92,19 +96,24 @@ class Writer:
         return self._commit(target, obj, options)
 
     def update(self, target: Target, body: Manifest, options: Options) -> Entry:
-        """Replace an object, or its status when `options.subresource` is `status`.
+        """Replace an object, or only its status if `options.subresource` is `status`.
 
         Raises:
-            ApiError: 400, 404, 409, 422.
+            ApiError: 400 if the body is malformed; 404 if the object does not exist; 409 if its
+            version is
+                outdated; 422 if the object is invalid.
         """
         old = self._require(target)
         return self._change(target, old, self._read(target.resource, body, options), options)
 
     def patch(self, target: Target, patch: Any, kind: str, options: Options) -> Entry:
-        """Patch an object; an apply creates a missing one.
+        """Patch an object. A server-side apply creates the object if it does not exist.
 
         Raises:
-            ApiError: 400, 404, 409, 415, 422; 500 for an undeclared field in an apply.
+            ApiError: 400 if the patch is malformed; 404 if the object does not exist; 409 if there
+            is a
+                conflict; 415 if the patch type is not supported; 422 if the result is invalid; 500
+                if an apply contains an undeclared field.
         """
         if kind == APPLY:
             return self._apply(target, patch, options)
@@ -114,15 +123,17 @@ class Writer:
             raise errors.bad_request("the patched document is not an object")
         if not target.resource.is_custom and result.get("kind") != target.resource.kind:
             detail = f'no kind "{result.get("kind")}" is registered at this path'
-            fault = errors.invalid_value("patch", result, detail)
-            raise errors.invalid("", "", "", [fault])
+            field_error = errors.invalid_value("patch", result, detail)
+            raise errors.invalid("", "", "", [field_error])
         return self._change(target, old, self._read(target.resource, result, options), options)
 
     def change(self, entry: Entry, edit: Callable[[Manifest], None], options: Options) -> Entry:
-        """Commit the current state after `edit` changed a copy of it, for controllers.
+        """Commit a copy of the current object that `edit` has modified. For controllers.
 
         Raises:
-            ApiError: 404, 409, 422.
+            ApiError: 404 if the object does not exist; 409 if its version is outdated; 422 if the
+            result
+                is invalid.
         """
         resource = self.registry.require(entry.key[1], entry.key[0])
         target = Target(resource, *entry.key[2:])
@@ -140,11 +151,11 @@ class Writer:
             raise errors.bad_request("metadata.managedFields must be nil")
         applied = {**patch, "metadata": dict(patch.get("metadata") or {})}
         target = identify(target, applied["metadata"])
-        fault = typed_fault(applied, resource.schema)
-        if fault:
+        field_error = typed_error(applied, resource.schema)
+        if field_error:
             place = f"{applied['metadata'].get('namespace', '')}/{target.name}"
             about = f"{place}; {resource.api_version}, Kind={resource.kind}"
-            message = f"failed to create typed patch object ({about}): {fault}"
+            message = f"failed to create typed patch object ({about}): {field_error}"
             raise errors.ApiError(500, "", message)
         entry = self.store.get(target.key)
         ignored = _ignored(resource, options.subresource)
@@ -226,13 +237,13 @@ class Writer:
 
     def _check(self, target: Target, obj: Manifest, old: Manifest | None) -> None:
         resource = target.resource
-        faults = metadata_faults(resource, obj, old)
+        field_errors = metadata_errors(resource, obj, old)
         if resource.is_custom:
-            faults = custom_faults(resource, obj, old, faults)
+            field_errors = custom_errors(resource, obj, old, field_errors)
         else:
-            faults += faults_of(resource, obj, old)
-        if faults:
-            raise errors.invalid(resource.group, resource.kind, target.name, faults)
+            field_errors += validation_errors(resource, obj, old)
+        if field_errors:
+            raise errors.invalid(resource.group, resource.kind, target.name, field_errors)
 
     def _owner(self, target: Target, options: Options, operation: str = "Update") -> Owner:
         resource, part = target.resource, options.subresource
@@ -261,8 +272,8 @@ def _check_version(target: Target, old: Entry, metadata: Manifest) -> None:
         resource.is_custom or resource.plural in _UNCONDITIONAL_REFUSED
     ):
         detail = "must be specified for an update"
-        fault = errors.invalid_value("metadata.resourceVersion", 0, detail)
-        raise errors.invalid(resource.group, resource.plural, target.name, [fault])
+        field_error = errors.invalid_value("metadata.resourceVersion", 0, detail)
+        raise errors.invalid(resource.group, resource.plural, target.name, [field_error])
     _check_preconditions(target, old.object, metadata)
 
 
@@ -288,14 +299,14 @@ def _ignored(resource: Resource, subresource: str) -> tuple[str, ...]:
 
 
 def _with_ignored(obj: Manifest, old: Manifest, resource: Resource, subresource: str) -> Manifest:
-    """Return `obj` with the parts of `old` that this endpoint does not change."""
+    """Return `obj` with the fields of `old` that the endpoint does not change."""
     if subresource == "status":
         managed = obj["metadata"].get("managedFields")
         kept = clone({name: part for name, part in old.items() if name != "status"})
         if managed is not None:
             kept["metadata"]["managedFields"] = managed
         if resource.kind == "Deployment" and "annotations" in obj["metadata"]:
-            # As on a real server: the revision of a Deployment is written with its status.
+            # As in Kubernetes, the revision of a Deployment is written together with its status.
             kept["metadata"]["annotations"] = obj["metadata"]["annotations"]
         return kept | ({"status": obj["status"]} if "status" in obj else {})
     if resource.has_status:
@@ -312,7 +323,7 @@ def _differs_in_spec(obj: Manifest, old: Manifest) -> bool:
 
 
 def _is_same(obj: Manifest, old: Manifest) -> bool:
-    """Return whether only the times of owners differ."""
+    """Return whether the objects differ only in the times of `managedFields`."""
     if any(obj.get(k) != old.get(k) for k in {*obj, *old} if k != "metadata"):
         return False
     mine, before = dict(obj["metadata"]), dict(old["metadata"])
@@ -327,7 +338,7 @@ def _is_same(obj: Manifest, old: Manifest) -> bool:
 
 
 def is_finished(obj: Manifest) -> bool:
-    """Return whether a deleted object has no finalizers and no grace period."""
+    """Return whether a terminating object has no finalizers and no grace period left."""
     metadata = obj["metadata"]
     return (
         "deletionTimestamp" in metadata

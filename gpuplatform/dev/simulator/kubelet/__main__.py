@@ -1,4 +1,4 @@
-"""`python -m gpuplatform.dev.simulator.kubelet --kubeconfig FILE …`: simulated nodes."""
+"""`python -m gpuplatform.dev.simulator.kubelet --kubeconfig FILE …`: run simulated nodes."""
 
 import argparse
 import asyncio
@@ -15,22 +15,25 @@ from gpuplatform.dev.simulator.kubelet.options import Options
 HELP = {
     "nodes": "number of nodes",
     "gpus": "GPUs per node",
-    "product": "label nvidia.com/gpu.product",
+    "product": "value of the node label nvidia.com/gpu.product",
     "cpu": "CPUs per node",
     "memory": "memory per node",
     "pods": "maximum number of pods per node",
-    "prefix": "prefix of the names of nodes",
-    "start_delay_seconds": "seconds from binding to running",
-    "back_off_seconds": "first back-off in seconds; doubled up to 5 minutes",
-    "lease_seconds": "seconds between renewals of the lease of a node",
-    "events_per_second": "maximum number of Events per second; 0 writes none",
+    "prefix": "prefix of the node names",
+    "start_delay_seconds": "time in seconds from the binding of a pod until it is running",
+    "back_off_seconds": "first back-off in seconds, which is doubled up to 5 minutes",
+    "lease_seconds": "time in seconds between renewals of a node lease",
+    "events_per_second": "maximum number of Events per second; 0 disables Events",
 }
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare an argument for each option, such as `--start-delay` for `start_delay_seconds`."""
+    """Add a command-line option for each field of `Options`.
+
+    For example, `start_delay_seconds` becomes `--start-delay`.
+    """
     parser.add_argument(
-        "--kubeconfig", type=Path, required=True, help="kubeconfig of the API server"
+        "--kubeconfig", type=Path, required=True, help="path of the kubeconfig of the API server"
     )
     for option in fields(Options):
         parser.add_argument(
@@ -43,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 async def serve(access: Access, options: Options) -> None:
-    """Run until SIGTERM or SIGINT."""
+    """Run the simulated nodes until SIGTERM or SIGINT."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -56,7 +59,7 @@ async def serve(access: Access, options: Options) -> None:
 
 
 def main(arguments: list[str]) -> int:
-    """Parse the command line and serve."""
+    """Parse the command line and run the simulated nodes."""
     parser = argparse.ArgumentParser(
         prog="kubelet", description="Simulated nodes with GPUs on any Kubernetes API server."
     )

@@ -1,4 +1,7 @@
-"""The behaviour of a container, from its spec; the package has the table. Pure."""
+"""The simulated behavior of a container, which its spec determines. Pure.
+
+The docstring of the package contains the table of behaviors.
+"""
 
 import re
 import shlex
@@ -8,7 +11,7 @@ from typing import Any, TypeAlias
 Manifest: TypeAlias = dict[str, Any]
 
 ECHO_IMAGE = "registry.lokiwager.io/echo:1"
-"""The image of a local web server (`echo`)."""
+"""Image whose containers run as a local web server (see `echo`)."""
 
 MEMORY_ENV = "SIMULATOR_MEMORY"
 READINESS_ENV = "SIMULATOR_READINESS"
@@ -27,30 +30,30 @@ _REFERENCE = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Exit:
-    """How a container ends without being stopped."""
+    """The exit code and run time of a container that exits without being stopped."""
 
     code: int
     after_seconds: float = 0.0
     reason: str = ""
 
     def reported_reason(self) -> str:
-        """Return the reason in the status."""
+        """Return the reason for the status of the container."""
         return self.reason or ("Error" if self.code else "Completed")
 
 
 @dataclass(frozen=True, slots=True)
 class Behaviour:
-    """What a container does after its start."""
+    """The behavior of a container after its start."""
 
     image: str
-    """The full reference, as the runtime reports it; empty for an invalid reference."""
+    """Full image reference, as the runtime reports it, or an empty string if it is invalid."""
     pull_error: str = ""
     exit: Exit | None = None
     ready_after_seconds: float | None = 0.0
-    """None: never ready."""
+    """Time in seconds from start to ready. `None` means that the container never becomes ready."""
     ignores_sigterm: bool = False
     is_process: bool = False
-    """Whether it is a local process; the other fields are then the state of the process."""
+    """Whether the container is a local process. The other fields then describe the process."""
 
 
 def behaviour_of(container: Manifest) -> Behaviour:
@@ -125,7 +128,7 @@ def _traps_sigterm(command: list[str]) -> bool:
 
 
 def exit_of(command: list[str]) -> Exit | None:
-    """Return how a command line ends; None if it does not end."""
+    """Return the exit of a command line, or `None` if it does not exit."""
     if not command:
         return None
     program = command[0].rpartition("/")[2]

@@ -1,7 +1,7 @@
-"""An asynchronous API client for raw JSON.
+"""An asynchronous Kubernetes client for raw JSON.
 
-One process simulates hundreds of kubelets, which needs many concurrent requests and little memory;
-`gpuplatform.kube` is synchronous. Errors are the `ClusterError`s of the platform.
+One process simulates hundreds of kubelets with many concurrent requests, for which the synchronous
+client of `gpuplatform.kube` is not suitable. Failed requests raise `ClusterError`.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ CONNECTIONS = 32
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """The address of the server, and the credentials."""
+    """The address of an API server and the credentials of the client."""
 
     server: str
     headers: dict[str, str]
@@ -43,7 +43,10 @@ class Access:
 
     @classmethod
     def from_kubeconfig(cls, path: Path) -> "Access":
-        """Read the current context of a kubeconfig, with a token, a client certificate or none."""
+        """Read the current context of a kubeconfig.
+
+        The credentials can be a token, a client certificate or nothing.
+        """
         config = yaml.load(path.read_text("utf-8"), Loader=yaml.CSafeLoader)
         context = _named(config["contexts"], config["current-context"])["context"]
         cluster = _named(config["clusters"], context["cluster"])["cluster"]
@@ -72,7 +75,7 @@ def _tls(cluster: Manifest, user: Manifest) -> ssl.SSLContext:
 
 
 class ApiClient:
-    """Sends requests with a deadline; a failed one raises a `ClusterError`."""
+    """A client that sends requests with a deadline. A failed request raises `ClusterError`."""
 
     def __init__(self, access: Access) -> None:
         self._session = aiohttp.ClientSession(
@@ -109,16 +112,16 @@ class ApiClient:
                 _check(response.status, answer)
                 return _object(answer)
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise ClusterUnavailable(f"The API server does not answer: {error!r}.") from error
+            raise ClusterUnavailable(f"The API server does not respond: {error!r}.") from error
 
     async def merge_patch(self, path: str, patch: Manifest) -> Manifest:
-        """Apply a JSON merge patch."""
+        """Send a JSON merge patch."""
         return await self.request("PATCH", path, body=patch, content_type=MERGE_PATCH)
 
     async def watch(
         self, path: str, *, resource_version: str, field_selector: str = ""
     ) -> AsyncIterator[tuple[str, Manifest]]:
-        """Yield (type, object) until the server ends the watch or sends nothing for too long."""
+        """Yield (type, object) of each watch event until the watch ends or nothing arrives."""
         params = {
             "watch": "true",
             "allowWatchBookmarks": "true",
@@ -148,7 +151,7 @@ async def _lines(content: aiohttp.StreamReader) -> AsyncIterator[bytes]:
     async for chunk in content.iter_any():
         pending += chunk
         if len(pending) > MAX_LINE_BYTES:
-            raise ClusterUnavailable("The watch sent a line without an end.")
+            raise ClusterUnavailable("The watch response contains a line that is too long.")
         *complete, rest = pending.split(b"\n")
         pending = rest
         for line in complete:
@@ -160,9 +163,9 @@ def _object(answer: bytes) -> Manifest:
     try:
         value = json.loads(answer)
     except ValueError as error:
-        raise ClusterUnavailable("The API server sent something that is not JSON.") from error
+        raise ClusterUnavailable("The response of the API server is not JSON.") from error
     if not isinstance(value, dict):
-        raise ClusterUnavailable("The API server sent something that is not an object.")
+        raise ClusterUnavailable("The response of the API server is not a JSON object.")
     return value
 
 
@@ -193,7 +196,7 @@ def _raise(status: int, body: Manifest) -> None:
 
 
 async def pause(seconds: float, stop: asyncio.Event) -> None:
-    """Wait for `seconds`, or until `stop` is set."""
+    """Wait until `seconds` have passed or `stop` is set."""
     try:
         async with asyncio.timeout(seconds):
             await stop.wait()

@@ -1,8 +1,8 @@
-"""The status of one container as a state machine, driven by time. Pure.
+"""The status of a container, as a state machine that time drives. Pure.
 
 `waiting ContainerCreating → running → terminated → waiting CrashLoopBackOff → running`, or
 `waiting ErrImagePull ⇄ ImagePullBackOff`, or `waiting CreateContainerConfigError` until the
-variables are available. The messages are those of kubelet 1.36.
+variables are available. The messages are identical to kubelet 1.36.
 """
 
 import hashlib
@@ -18,7 +18,7 @@ Manifest: TypeAlias = dict[str, Any]
 
 MAX_BACK_OFF_SECONDS = 300.0
 LONG_RUN_SECONDS = 600.0
-"""A container that ran this long restarts without back-off."""
+"""Minimum run time in seconds after which a container restarts without back-off."""
 MAX_TRANSITIONS = 6
 
 
@@ -32,45 +32,45 @@ class PodEvent(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """The delays of the simulated kubelet."""
+    """The delays of a simulated kubelet."""
 
     start_delay_seconds: float
     back_off_seconds: float
 
     @property
     def error_display_seconds(self) -> float:
-        """How long an error is reported before the reason changes to BackOff."""
+        """Time in seconds for which an error is reported before the reason changes to BackOff."""
         return self.back_off_seconds / 5
 
 
 @dataclass(slots=True)
 class ContainerHistory:
-    """State that the status does not contain. A restarted kubelet starts with a new one."""
+    """State that is not in the container status, and is lost when the kubelet restarts."""
 
     since: float
-    """When the current state began, exactly; statuses contain whole seconds."""
+    """Exact time at which the current state began, because statuses contain whole seconds."""
     pulls: int = 0
     crashes: int = 0
 
 
 @dataclass(slots=True)
 class Container:
-    """One container; `advance` changes `status` and adds `events`."""
+    """A container. `advance` updates `status` and appends to `events`."""
 
     name: str
     image: str
     behaviour: Behaviour
     restart_policy: str
     pod: str
-    """`name_namespace(uid)`, as in the messages of the kubelet."""
+    """Pod as `name_namespace(uid)`, the format in messages of the kubelet."""
     history: ContainerHistory
     config_error: str = ""
-    """Why it cannot be started: a variable has no value."""
+    """Error that prevents the start of the container: a variable has no value."""
     status: Manifest | None = None
     events: list[PodEvent] = field(default_factory=list)
 
     def advance(self, timing: Timing, now: float) -> float | None:
-        """Make all due transitions; return when the next one is due."""
+        """Perform all due transitions, and return the time of the next one."""
         for _ in range(MAX_TRANSITIONS):
             due, transition = self._next(timing, now)
             if due is None or due > now:
@@ -79,12 +79,12 @@ class Container:
         return now
 
     def stop(self, now: float, *, code: int = 0) -> None:
-        """End a running container."""
+        """Terminate a running container."""
         if self.state() == "running":
             self._end(Exit(code, reason="Completed" if code == 0 else "Error"), now)
 
     def state(self) -> str:
-        """Return `new`, `running`, `terminated` or the reason of the waiting state."""
+        """Return the state: `new`, `running`, `terminated`, or the reason for waiting."""
         if self.status is None:
             return "new"
         state = self.status.get("state") or {}
@@ -132,7 +132,7 @@ class Container:
         return end, self._exit
 
     def _lost_readiness(self) -> bool:
-        """Return whether the process of a ready container is not ready anymore."""
+        """Return whether the process of a ready container is no longer ready."""
         behaviour = self.behaviour
         is_ready = bool(self.status and self.status["ready"])
         return is_ready and behaviour.is_process and behaviour.ready_after_seconds is None
@@ -146,7 +146,7 @@ class Container:
             return shown_until, self._restart
         return shown_until, lambda now: self._back_off_restart(timing, now)
 
-    # Transitions.
+    # Transitions
 
     def _create(self, now: float) -> None:
         self._enter({"waiting": {"reason": "ContainerCreating"}}, now)
@@ -228,12 +228,12 @@ class Container:
         status = self._known()
         status["lastState"] = status["state"]
         seconds = _back_off(timing, self.history.crashes - 1)
-        words = f"restarting failed container={self.name} pod={self.pod}"
+        detail = f"restarting failed container={self.name} pod={self.pod}"
         message = f"Back-off restarting failed container {self.name} in pod {self.pod}"
         self._record("Warning", "BackOff", message)
-        self._wait("CrashLoopBackOff", f"back-off {go_duration(seconds)} {words}", now)
+        self._wait("CrashLoopBackOff", f"back-off {go_duration(seconds)} {detail}", now)
 
-    # Status.
+    # Status
 
     def _wait(self, reason: str, message: str, now: float) -> None:
         self._enter({"waiting": {"reason": reason, "message": message}}, now)
@@ -267,19 +267,22 @@ def _back_off(timing: Timing, failures: int) -> float:
 
 
 def invalid_reference_message(image: str) -> str:
-    """Return the message of the runtime for an invalid image reference."""
-    words = f"couldn't parse image name {quoted(image)}: invalid reference format"
-    return f"Failed to apply default image tag {quoted(image)}: {words}"
+    """Return the error message of the container runtime for an invalid image reference."""
+    detail = f"couldn't parse image name {quoted(image)}: invalid reference format"
+    return f"Failed to apply default image tag {quoted(image)}: {detail}"
 
 
 def repository_of(reference: str) -> str:
-    """Return a full reference without its tag and digest."""
+    """Return a full image reference without its tag and digest."""
     registry, _, name = reference.partition("@")[0].rpartition("/")
     return f"{registry}/{name.partition(':')[0]}"
 
 
 def state_since(status: Manifest, now: float) -> float:
-    """Return when a container entered the state in `status`; `now` if it has no time."""
+    """Return the time at which a container entered the state in `status`.
+
+    Returns `now` if the status contains no time.
+    """
     state = status.get("state") or {}
     found = (state.get("running") or {}).get("startedAt") or (state.get("terminated") or {}).get(
         "finishedAt"
@@ -288,22 +291,22 @@ def state_since(status: Manifest, now: float) -> float:
 
 
 def timestamp(now: float) -> str:
-    """Return `now` in the format of Kubernetes."""
+    """Return `now` in the timestamp format of Kubernetes."""
     return rfc3339(datetime.fromtimestamp(now, UTC))
 
 
 def digest(text: str) -> str:
-    """Return a hash of `text`: 64 hexadecimal digits."""
+    """Return a hash of `text` with 64 hexadecimal digits."""
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def quoted(text: str) -> str:
-    """Return `text` quoted as by `%q` of Go."""
+    """Return `text` quoted as `%q` of Go does."""
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
 def go_duration(seconds: float) -> str:
-    """Return a duration in the format of Go: `10s`, `1m20s`, `500ms`."""
+    """Return a duration in the format of Go, such as `10s`, `1m20s` or `500ms`."""
     if seconds < 1:
         return f"{round(seconds * 1000)}ms"
     minutes, rest = divmod(seconds, 60)

@@ -1,16 +1,16 @@
-"""The control object: a ConfigMap by which tests control the simulated nodes.
+"""The control object: a ConfigMap through which tests control the simulated nodes.
 
 The key `control` of the ConfigMap `kube-system/simulated-kubelet` is JSON; all keys are optional:
 
-    {"startDelaySeconds": 5,      seconds from binding to running
-     "holdTerminating": true,     terminating pods stay
+    {"startDelaySeconds": 5,      time in seconds from binding to running
+     "holdTerminating": true,     terminating pods are not deleted
      "nodes": {"gpu-node-1": {
-         "failed": true,          the node reports nothing: no lease, no status, no pod status
+         "failed": true,          the kubelet stops: no lease, no node status, no pod status
          "notReady": true,        the kubelet reports Ready=False
          "gpus": 3,               number of allocatable GPUs
-         "evict": true}}}         all pods of the node are evicted, also new ones
+         "evict": true}}}         all pods of the node are evicted, including new pods
 
-Without the ConfigMap the options apply. An invalid one is logged and changes nothing.
+Without the ConfigMap, the command-line options apply. An invalid ConfigMap is logged and ignored.
 """
 
 import json
@@ -26,7 +26,7 @@ KEY = "control"
 
 @dataclass(frozen=True, slots=True)
 class NodeControl:
-    """The faults of one node."""
+    """The fault injection settings of a node."""
 
     failed: bool = False
     not_ready: bool = False
@@ -36,22 +36,22 @@ class NodeControl:
 
 @dataclass(frozen=True, slots=True)
 class Control:
-    """The contents of the control object."""
+    """The parsed control object."""
 
     start_delay_seconds: float | None = None
     hold_terminating: bool = False
     nodes: dict[str, NodeControl] = field(default_factory=dict)
 
     def node(self, name: str) -> NodeControl:
-        """Return the faults of one node."""
+        """Return the fault injection settings of a node."""
         return self.nodes.get(name, NodeControl())
 
 
 def parse_control(config_map: Manifest) -> Control:
-    """Parse the ConfigMap.
+    """Parse the control object.
 
     Raises:
-        ValueError: it has another form than described above.
+        ValueError: If the JSON has unknown keys or wrong types.
     """
     desired = json.loads((config_map.get("data") or {}).get(KEY, "{}"))
     try:

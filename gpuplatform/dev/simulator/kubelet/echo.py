@@ -1,7 +1,8 @@
-"""The web server of the image `ECHO_IMAGE`: responds with the request.
+"""The web server of containers with the image `ECHO_IMAGE`, which responds with the request.
 
-Addresses of simulated pods are not reachable, so it listens on a free local port. The annotation
-`LOCAL_ADDRESS` of the pod contains it: `127.0.0.1:PORT`. Each pod has its server in this process.
+The addresses of simulated pods are not reachable, so it listens on a free local port. The
+annotation `LOCAL_ADDRESS` of the pod contains the address `127.0.0.1:PORT`. The servers of all
+pods run in this process.
 """
 
 import asyncio
@@ -62,7 +63,7 @@ class EchoServers:
         metadata = pod["metadata"]
         name = f"{metadata['namespace']}/{metadata['name']}"
         server = await asyncio.start_server(
-            lambda reader, writer: _answer(name, reader, writer),
+            lambda reader, writer: _handle(name, reader, writer),
             "127.0.0.1",
             limit=MAX_HEAD_BYTES,
         )
@@ -78,7 +79,7 @@ class EchoServers:
         self._servers[uid] = server
 
 
-async def _answer(pod: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def _handle(pod: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     try:
         async with asyncio.timeout(REQUEST_SECONDS):
             status, answer = await _reply(pod, reader)

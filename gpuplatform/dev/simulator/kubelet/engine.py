@@ -1,4 +1,4 @@
-"""The kubelets of one process: informers, a work queue, and one step for each pod."""
+"""The kubelets of one process: informers, a work queue, and the processing of single pods."""
 
 import asyncio
 import logging
@@ -29,28 +29,28 @@ UNUSED_METADATA = ("managedFields", "annotations", "labels", "ownerReferences")
 
 @dataclass(slots=True)
 class PodRecord:
-    """One pod on a simulated node."""
+    """A pod on a simulated node."""
 
     pod: Manifest
     history: PodHistory = field(default_factory=PodHistory)
     is_removed: bool = False
-    """Whether its final deletion was requested; a finalizer may keep the pod."""
+    """Whether the kubelet has requested the final deletion. A finalizer can delay the deletion."""
 
     @property
     def version(self) -> int:
-        """The resource version, which only increases."""
+        """The resource version as an integer, which only increases."""
         return int(self.pod["metadata"]["resourceVersion"])
 
     @property
     def holds_gpus(self) -> bool:
-        """Whether the kubelet admitted the pod and it has not ended."""
+        """Whether the kubelet has admitted the pod, and the pod has not ended."""
         status = self.pod.get("status") or {}
         ended = status.get("phase") in {"Succeeded", "Failed"}
         return bool(status.get("containerStatuses")) and not ended
 
 
 class NodeState:
-    """The pods and addresses of one node."""
+    """The pods and pod addresses of a node."""
 
     def __init__(self, number: int) -> None:
         self.number = number
@@ -58,17 +58,17 @@ class NodeState:
         self._addresses: dict[str, str] = {}
 
     def address(self, uid: str, known: str) -> str:
-        """Return the address of a pod: `known`, the assigned or a free one."""
-        mine = self._addresses.get(uid)
-        if mine is None:
+        """Return the address of a pod: its assigned address, `known`, or a free address."""
+        address = self._addresses.get(uid)
+        if address is None:
             free = (f"{self._subnet}.{last}" for last in range(1, 255))
             taken = set(self._addresses.values())
-            mine = known or next((address for address in free if address not in taken), "")
-            self._addresses[uid] = mine
-        return mine
+            address = known or next((address for address in free if address not in taken), "")
+            self._addresses[uid] = address
+        return address
 
     def used_gpus(self) -> int:
-        """Return the number of GPUs that admitted pods hold."""
+        """Return the number of GPUs that the admitted pods hold."""
         return sum(gpus_of(record.pod) for record in self.records.values() if record.holds_gpus)
 
     def forget(self, uid: str) -> None:
@@ -82,7 +82,7 @@ class NodeState:
 
 
 class Kubelets:
-    """Simulates `options.nodes` kubelets."""
+    """Simulates the kubelets of `options.nodes` nodes."""
 
     def __init__(self, client: ApiClient, options: Options) -> None:
         self._client = client
@@ -100,7 +100,7 @@ class Kubelets:
         self._control = Control()
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Run until `stop` is set; failed requests are retried."""
+        """Run until `stop` is set. Failed requests are retried."""
         pods = Informer(self._client, "/api/v1/pods", Listener(self._on_pods, self._on_pod))
         nodes = Informer(
             self._client, "/api/v1/nodes", Listener(self._nodes.on_list, self._nodes.on_event)
@@ -130,14 +130,14 @@ class Kubelets:
             for task in tasks:
                 task.cancel()
 
-    # Events of the informers.
+    # Callbacks of the informers
 
     def _on_pods(self, items: list[Manifest]) -> None:
         found = {pod["metadata"]["uid"] for pod in items}
         for uid in self._records.keys() - found:
             self._forget(uid)
         for pod in items:
-            # Versions of a recreated server start from the beginning, so a list always wins.
+            # A recreated server restarts its versions, so a list replaces all earlier state.
             record = self._records.get(pod["metadata"]["uid"])
             if record is not None:
                 record.pod["metadata"]["resourceVersion"] = "0"
@@ -191,7 +191,7 @@ class Kubelets:
             for uid in self._records:
                 self._queue.add(uid)
 
-    # Work of the kubelets.
+    # Processing of pods
 
     async def _work(self) -> None:
         while True:
@@ -199,7 +199,7 @@ class Kubelets:
             try:
                 await self._sync_pod(uid)
             except (ClusterConflict, ClusterRejected) as error:
-                # Another writer was faster, or the pod is deleted: a watch event follows.
+                # The pod was changed or deleted concurrently. A watch event follows.
                 log.debug("Pod %s: %s", uid, error)
             except ClusterError as error:
                 log.debug("Pod %s: %s", uid, error)
@@ -213,7 +213,7 @@ class Kubelets:
             return
         if self._control.node(record.pod["spec"]["nodeName"]).failed:
             return
-        config_errors = await self._secrets.faults(record.pod)
+        config_errors = await self._secrets.config_errors(record.pod)
         pod, now = record.pod, time.time()
         history = record.history.copy()
         desired = step(pod, history, self._context(record, config_errors), now)
@@ -235,8 +235,8 @@ class Kubelets:
         try:
             await self._processes.sync(record.pod)
         except ClusterRejected as error:
-            # A Secret does not exist yet; a real kubelet records an Event and waits.
-            log.info("Pod %s waits: %s", record.pod["metadata"]["name"], error)
+            # A Secret does not exist. A real kubelet records an Event and waits, too.
+            log.info("Pod %s is waiting: %s", record.pod["metadata"]["name"], error)
             self._queue.add_after(record.pod["metadata"]["uid"], RETRY_SECONDS)
 
     def _context(self, record: PodRecord, config_errors: Mapping[str, str]) -> NodeContext:

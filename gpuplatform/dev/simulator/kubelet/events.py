@@ -1,6 +1,6 @@
-"""Writes the Events of pods, with a limited rate.
+"""The writer of pod Events, with a rate limit.
 
-A repeated Event increases the count of the first one.
+A repeated Event increases the count of the existing Event.
 """
 
 import asyncio
@@ -14,12 +14,12 @@ from gpuplatform.errors import ClusterConflict, ClusterError
 log = logging.getLogger(__name__)
 
 MAX_PENDING = 2000
-"""Maximum number of queued Events; further ones are dropped, since Events are best effort."""
+"""Maximum number of queued Events. Further Events are dropped, because Events are best effort."""
 MAX_REMEMBERED = 4000
 
 
 class EventWriter:
-    """A queue of Events, written one at a time."""
+    """A queue of Events that are written one at a time."""
 
     def __init__(self, client: ApiClient, per_second: float) -> None:
         self._client = client
@@ -28,13 +28,13 @@ class EventWriter:
         self._counts: OrderedDict[str, int] = OrderedDict()
 
     def add(self, pod: Manifest, events: tuple[PodEvent, ...], now: float) -> None:
-        """Queue Events of a pod."""
+        """Enqueue Events of a pod."""
         for event in events:
             if self._per_second and not self._queue.full():
                 self._queue.put_nowait((pod, event, now))
 
     async def run(self) -> None:
-        """Write until cancelled."""
+        """Write Events until the task is cancelled."""
         while True:
             pod, event, now = await self._queue.get()
             try:

@@ -1,4 +1,4 @@
-"""An informer: lists and watches one kind until the process ends."""
+"""An informer, which lists and watches one kind."""
 
 import asyncio
 import logging
@@ -17,16 +17,17 @@ RETRY_SECONDS = (0.2, 5.0)
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """Callbacks of an informer. A list replaces all earlier state."""
+    """The callbacks of an informer. A list replaces all earlier state."""
 
     on_list: Callable[[list[Manifest]], None]
     on_event: Callable[[str, Manifest], None]
 
 
 class Informer:
-    """Lists, then watches; continues an ended watch; lists again after 410 or a lost connection.
+    """Lists objects, watches for changes, and restarts a watch that has ended.
 
-    The server may have another history after a lost connection.
+    It lists again after the status 410 and after a lost connection, because the server may have
+    been recreated with another history.
     """
 
     def __init__(
@@ -37,7 +38,7 @@ class Informer:
         self._listener = listener
         self._field_selector = field_selector
         self.synced = asyncio.Event()
-        """Set after the first complete list."""
+        """Event that is set after the first complete list."""
 
     async def run(self, stop: asyncio.Event) -> None:
         """Run until `stop` is set."""
@@ -59,7 +60,7 @@ class Informer:
                 await pause(delay * random.uniform(0.8, 1.2), stop)  # noqa: S311 - spreads load
                 delay = min(delay * 2, longest)
             except ClusterError as error:
-                # A starting server may refuse requests for a moment.
+                # A server that is starting can reject requests temporarily.
                 log.warning("%s: %s", self._path, error)
                 version = ""
                 await pause(longest, stop)

@@ -1,4 +1,4 @@
-"""Simulated nodes: registration, leases, status, taints."""
+"""Simulated nodes: registration, leases, status and taints."""
 
 import asyncio
 import logging
@@ -16,17 +16,17 @@ log = logging.getLogger(__name__)
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
 LEASE_DURATION_SECONDS = 40
 STATUS_SECONDS = 300.0
-"""How often an unchanged status is repeated; the lease is the heartbeat."""
+"""Time in seconds after which an unchanged status is written again. The lease is the heartbeat."""
 NOT_READY_TAINT = "node.kubernetes.io/not-ready"
 
 
 def host_ip(number: int) -> str:
-    """Return the address of the node with this number, counted from 0."""
+    """Return the IP address of a node by its index, which starts at 0."""
     return f"10.100.{number // 250}.{number % 250 + 1}"
 
 
 def node_manifest(options: Options, name: str) -> Manifest:
-    """Return the node object that its kubelet creates, without status."""
+    """Return the Node object that the kubelet creates, without status."""
     labels = {
         "kubernetes.io/hostname": name,
         "kubernetes.io/os": "linux",
@@ -40,7 +40,7 @@ def node_manifest(options: Options, name: str) -> Manifest:
 def node_status(
     options: Options, control: NodeControl, node: Manifest, number: int, now: float
 ) -> Manifest:
-    """Return the status that the kubelet of `node` reports."""
+    """Return the node status that the kubelet reports."""
     name = node["metadata"]["name"]
     known = {entry["type"]: entry for entry in (node.get("status") or {}).get("conditions") or []}
     resources = {
@@ -51,7 +51,7 @@ def node_status(
     }
     if options.gpus:
         resources[GPU] = str(options.gpus)
-    gone = {} if control.gpus is None else {GPU: str(min(control.gpus, options.gpus))}
+    reduced = {} if control.gpus is None else {GPU: str(min(control.gpus, options.gpus))}
     ready = ("Ready", not control.not_ready, *_ready_explanation(control))
     pressure = ("MemoryPressure", control.evict, *_memory_explanation(control))
     disk = ("DiskPressure", False, "KubeletHasNoDiskPressure", "kubelet has no disk pressure")
@@ -63,7 +63,7 @@ def node_status(
     )
     return {
         "capacity": resources,
-        "allocatable": resources | gone,
+        "allocatable": resources | reduced,
         "addresses": [
             {"type": "InternalIP", "address": host_ip(number)},
             {"type": "Hostname", "address": name},
@@ -119,7 +119,7 @@ def _node_info(name: str) -> Manifest:
 
 
 def has_changed(old: Manifest, new: Manifest) -> bool:
-    """Return whether a status differs by more than its heartbeats."""
+    """Return whether two statuses differ in anything except heartbeat times."""
     conditions = {
         entry["type"]: (entry["status"], entry.get("reason"))
         for entry in old.get("conditions") or []
@@ -135,7 +135,7 @@ def has_changed(old: Manifest, new: Manifest) -> bool:
 
 
 class Nodes:
-    """Registers the nodes of this process and sends heartbeats, as the control object allows."""
+    """Registers the nodes of this process, and sends their heartbeats and status."""
 
     def __init__(self, client: ApiClient, options: Options) -> None:
         self._client = client
@@ -147,13 +147,13 @@ class Nodes:
         self.control = Control()
 
     def on_list(self, items: list[Manifest]) -> None:
-        """Store all nodes; missing nodes of this process are registered."""
+        """Replace the known nodes. Missing nodes of this process are registered later."""
         self._known = {node["metadata"]["name"]: node for node in items}
         self._missing = self._changed.keys() - self._known.keys()
         self.wake()
 
     def on_event(self, event: str, node: Manifest) -> None:
-        """Store a change. A deleted node is registered again after the next list only."""
+        """Store a changed node. A deleted node is registered again only after the next list."""
         name = node["metadata"]["name"]
         if event == "DELETED":
             self._known.pop(name, None)
@@ -163,12 +163,12 @@ class Nodes:
             self._changed[name].set()
 
     def wake(self) -> None:
-        """Sync all nodes soon."""
+        """Schedule an immediate sync of all nodes."""
         for changed in self._changed.values():
             changed.set()
 
     async def run(self, name: str, number: int, stop: asyncio.Event) -> None:
-        """Maintain one node until `stop` is set."""
+        """Maintain a node until `stop` is set."""
         lease_due = 0.0
         while not stop.is_set():
             self._changed[name].clear()
@@ -213,7 +213,7 @@ class Nodes:
         self._missing.discard(name)
 
     async def _remove_taint(self, name: str, control: NodeControl) -> None:
-        """Remove the initial taint of a node, in clusters without the node controller."""
+        """Remove the initial taint of a node, for clusters without a node controller."""
         node = self._known[name]
         taints = node["spec"].get("taints") or [] if "spec" in node else []
         others = [taint for taint in taints if taint["key"] != NOT_READY_TAINT]
@@ -224,7 +224,7 @@ class Nodes:
         try:
             self._known[name] = await self._client.merge_patch(f"/api/v1/nodes/{name}", patch)
         except ClusterConflict:
-            log.debug("Node %s: another writer was faster", name)
+            log.debug("Node %s: conflict with another writer", name)
 
     async def _renew(self, name: str) -> None:
         now = timestamp(time.time()).replace("Z", ".000000Z")

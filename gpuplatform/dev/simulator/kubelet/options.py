@@ -1,4 +1,4 @@
-"""Options: number, size and timing of the simulated nodes."""
+"""The options for the number, size and timing of the simulated nodes."""
 
 from dataclasses import dataclass
 
@@ -8,7 +8,7 @@ PRODUCT_LABEL = "nvidia.com/gpu.product"
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """The options of one process."""
+    """The options of a process that simulates nodes."""
 
     nodes: int = 3
     gpus: int = 8
@@ -17,13 +17,13 @@ class Options:
     memory: str = "512Gi"
     pods: int = 250
     prefix: str = "gpu-node-"
-    """The names are `<prefix>1`, `<prefix>2`, …; two processes need different prefixes."""
+    """Prefix of node names such as `<prefix>1`. Each process needs a different prefix."""
     start_delay_seconds: float = 1.0
-    """From binding to running; a real node pulls and starts the image in this time."""
+    """Time in seconds from binding to running, in which a real node pulls and starts the image."""
     back_off_seconds: float = 10.0
     lease_seconds: float = 10.0
     events_per_second: float = 50.0
-    """Maximum number of Events per second of all nodes; 0 writes none, for benchmarks."""
+    """Maximum number of Events per second of all nodes. 0 disables Events for benchmarks."""
 
     def node_names(self) -> list[str]:
         """Return the names of all nodes of this process."""

@@ -1,4 +1,4 @@
-"""The next step of the kubelet for a pod: status to write, Events, next due time. Pure."""
+"""The next step of the kubelet for a pod: its status, Events and next due time. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -28,7 +28,7 @@ _EVICTED = (
 
 @dataclass(frozen=True, slots=True)
 class NodeContext:
-    """What a pod depends on besides its spec and status: its node and the control object."""
+    """The context of a pod: its node and the control object."""
 
     host_ip: str
     pod_ip: str
@@ -37,37 +37,37 @@ class NodeContext:
     evict: bool = False
     hold_terminating: bool = False
     reports: Mapping[str, ProcessReport] = field(default_factory=dict)
-    """The state of containers that are local processes, by name."""
+    """State of the containers that are local processes, by container name."""
     config_errors: Mapping[str, str] = field(default_factory=dict)
-    """Why containers cannot be started, by name."""
+    """Errors that prevent the start of containers, by container name."""
 
 
 @dataclass(slots=True)
 class PodHistory:
-    """State of a pod that its status does not contain."""
+    """The state of a pod that its status does not contain."""
 
     containers: dict[str, ContainerHistory] = field(default_factory=dict)
     stopping: bool = False
 
     def copy(self) -> "PodHistory":
-        """Return a copy; a failed write discards it."""
+        """Return a copy, which is discarded if a write fails."""
         kept = {name: replace(history) for name, history in self.containers.items()}
         return PodHistory(kept, self.stopping)
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """The next actions for one pod."""
+    """The next actions for a pod."""
 
     status: Manifest | None = None
-    """The status to write; None if it is current."""
+    """Status to write, or `None` if the status is unchanged."""
     remove: bool = False
     events: tuple[PodEvent, ...] = ()
     due: float | None = None
 
 
 def step(pod: Manifest, history: PodHistory, context: NodeContext, now: float) -> Step:
-    """Return the next step of a pod on a simulated node; updates `history`."""
+    """Return the next step of a pod on a simulated node, and update `history`."""
     status = pod.get("status") or {}
     deleting = "deletionTimestamp" in pod["metadata"]
     if deleting and context.hold_terminating:
@@ -95,7 +95,7 @@ def gpus_of(pod: Manifest) -> int:
 
 
 def full_name(pod: Manifest) -> str:
-    """Return `name_namespace(uid)`."""
+    """Return the pod as `name_namespace(uid)`, the format in messages of the kubelet."""
     metadata = pod["metadata"]
     return f"{metadata['name']}_{metadata['namespace']}({metadata['uid']})"
 
@@ -167,9 +167,9 @@ def _terminate(
             container.stop(now)
         elif now >= killed_at:
             container.stop(now, code=SIGKILL_CODE)
-    gone = all(container.state() != "running" for container in containers)
-    status = _status(pod, containers, context, now, is_terminal=gone)
-    return Step(_changed(pod, status), gone, events, None if gone else killed_at)
+    is_finished = all(container.state() != "running" for container in containers)
+    status = _status(pod, containers, context, now, is_terminal=is_finished)
+    return Step(_changed(pod, status), is_finished, events, None if is_finished else killed_at)
 
 
 def _evict(pod: Manifest, containers: list[Container], context: NodeContext, now: float) -> Step:
@@ -228,7 +228,7 @@ def _status(
 
 
 def _phase(containers: list[Container], restart_policy: str, *, is_terminal: bool) -> str:
-    """Return the phase by the rules of `getPhase` of the kubelet."""
+    """Return the phase of a pod according to `getPhase` of the kubelet."""
     states = [container.state() for container in containers]
     ended = [
         (container.status or {})["state"]["terminated"]["exitCode"]
@@ -267,16 +267,16 @@ def _conditions(
             f"containers with unready status: [{' '.join(unready)}]",
         )
     is_ready = not explanation[0]
-    mine = [
+    pod_conditions = [
         _condition(old, "PodReadyToStartContainers", now, is_true=has_sandbox),
         _condition(old, "Initialized", now),
         _condition(old, "Ready", now, is_true=is_ready, explanation=explanation),
         _condition(old, "ContainersReady", now, is_true=is_ready, explanation=explanation),
         _condition(old, "PodScheduled", now),
     ]
-    types = {condition["type"] for condition in mine}
+    types = {condition["type"] for condition in pod_conditions}
     others = [entry for entry in old.get("conditions") or [] if entry["type"] not in types]
-    return [*others, *mine]
+    return [*others, *pod_conditions]
 
 
 def _condition(
@@ -303,7 +303,7 @@ def _changed(pod: Manifest, status: Manifest) -> Manifest | None:
 
 
 def _same(old: object, new: object) -> bool:
-    """Return whether values are equal without nulls, empty maps and fields that servers add."""
+    """Return whether values are equal, ignoring nulls, empty maps and fields that servers add."""
     if isinstance(old, dict) and isinstance(new, dict):
         keys = (old.keys() | new.keys()) - {"observedGeneration", "allocatedResources"}
         return all(_same(old.get(key), new.get(key)) for key in keys)

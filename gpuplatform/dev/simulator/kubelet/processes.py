@@ -1,7 +1,7 @@
-"""Runs containers of known images as local processes; see `programs`.
+"""Containers of known images that run as local processes (see `programs`).
 
-The processes of a pod share a private folder. They end with the pod and with this process: the
-kernel kills them, and a guard process deletes the folders, which contain secrets.
+The processes of a pod share a private directory. When this process exits, the kernel kills them,
+and a guard process deletes the directories, because they contain secrets.
 """
 
 import asyncio
@@ -40,16 +40,16 @@ from gpuplatform.dev.simulator.kubelet.secrets import SecretReader
 log = logging.getLogger(__name__)
 
 PROBE_SECONDS: Final = 0.1
-"""The interval of probes until a container is ready; shorter than that of a kubelet."""
+"""Interval in seconds of probes until a container is ready, shorter than in a real kubelet."""
 
 READY_PROBE_SECONDS: Final = 1.0
 PROBE_TIMEOUT_SECONDS: Final = 2.0
 FAILURE_THRESHOLD: Final = 3
-"""Number of consecutive failed probes after which a container is not ready."""
+"""Number of consecutive failed probes after which a container becomes unready."""
 
 _ROOT: Final = Path(gpuplatform.__file__).parents[1]
 _GUARD: Final = 'cat; rm -rf -- "$1"'
-"""Ends when its input is closed, at the latest by the end of this process."""
+"""Shell script that deletes a directory when its input is closed or this process exits."""
 
 
 class ContainerProcess:
@@ -66,19 +66,19 @@ class ContainerProcess:
         self.stopping: asyncio.Task[None] | None = None
 
     def report(self) -> ProcessReport:
-        """Return its current state."""
+        """Return the current state of the process."""
         code = self.process.returncode
         if code is not None and code < 0:
             code = 128 - code
         return ProcessReport(is_ready=self.is_ready and code is None, exit_code=code)
 
     def signal(self, number: signal.Signals) -> None:
-        """Send a signal to the process group; an ended one is ignored."""
+        """Send a signal to the process group if it exists."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.process.pid, number)
 
     def kill(self) -> None:
-        """Kill it."""
+        """Kill the process group."""
         if self.process.returncode is None:
             self.signal(signal.SIGKILL)
         for task in (self.watching, self.stopping):
@@ -87,7 +87,7 @@ class ContainerProcess:
 
 
 class PodProcesses:
-    """The processes of one pod, its folder and its ports."""
+    """The processes, the directory and the ports of a pod."""
 
     def __init__(self, folder: Path, pod: Manifest) -> None:
         self.folder = folder
@@ -95,14 +95,14 @@ class PodProcesses:
         self.children: dict[str, ContainerProcess] = {}
 
     def kill(self) -> None:
-        """Kill all processes and delete the folder."""
+        """Kill all processes and delete the directory."""
         for child in self.children.values():
             child.kill()
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
 class Processes:
-    """The processes of all pods; `wake` is called with the UID of a changed pod."""
+    """The processes of all pods. `wake` is called with the UID of each changed pod."""
 
     def __init__(self, client: ApiClient, wake: Callable[[str], None]) -> None:
         self._secrets = SecretReader(client)
@@ -112,7 +112,7 @@ class Processes:
         self._guard: subprocess.Popen[bytes] | None = None
 
     def reports(self, pod: Manifest) -> Mapping[str, ProcessReport]:
-        """Return the state of the containers of a pod that are processes, by name."""
+        """Return the state of each container of a pod that is a process, by container name."""
         local = self._pods.get(pod["metadata"]["uid"])
         if local is None:
             return {}
@@ -123,10 +123,10 @@ class Processes:
         }
 
     async def sync(self, pod: Manifest) -> None:
-        """Start and end processes according to the status of a pod.
+        """Start and stop processes according to the status of a pod.
 
         Raises:
-            ClusterError: a Secret cannot be read; its processes are not started.
+            ClusterError: If a Secret cannot be read. Its processes are not started.
         """
         uid = pod["metadata"]["uid"]
         desired = running_programs(pod)
@@ -154,17 +154,17 @@ class Processes:
             local.kill()
 
     def stop_all(self) -> None:
-        """Kill all processes and delete the folders."""
+        """Kill all processes and delete their directories."""
         for uid in list(self._pods):
             self.forget(uid)
         if self._guard is not None and self._guard.stdin is not None:
             self._guard.stdin.close()
             self._guard.wait()
 
-    # Files.
+    # Files
 
     def _folder(self, uid: str) -> Path:
-        """Create the folder of a pod."""
+        """Create the directory of a pod."""
         if self._root is None:
             self._root = Path(tempfile.mkdtemp(prefix="gpu-pods-"))
             self._guard = subprocess.Popen(
@@ -178,7 +178,7 @@ class Processes:
         return folder
 
     async def _fill(self, local: PodProcesses, pod: Manifest) -> None:
-        """Create the volumes of a pod, with their Secrets."""
+        """Create the volumes of a pod, including the content of Secrets."""
         folders = volume_folders(pod)
         with contextlib.ExitStack() as unless_filled:
             unless_filled.callback(self.forget, pod["metadata"]["uid"])
@@ -195,7 +195,7 @@ class Processes:
             file.touch(mode=0o600)
             file.write_bytes(content)
 
-    # Processes.
+    # Processes
 
     async def _start(
         self, local: PodProcesses, pod: Manifest, name: str, restarts: int
@@ -222,7 +222,7 @@ class Processes:
         return child
 
     async def _watch(self, uid: str, child: ContainerProcess, ports: Mapping[int, int]) -> None:
-        """Wake at each change until the process ends."""
+        """Call `wake` at each change of readiness until the process exits."""
         probing = asyncio.create_task(self._probe(uid, child, ports))
         await child.process.wait()
         probing.cancel()
@@ -248,7 +248,7 @@ class Processes:
 
 
 async def _stop(child: ContainerProcess, ports: Mapping[int, int], grace: float) -> None:
-    """Call the preStop hook, then send SIGTERM; the deletion of the pod kills the process."""
+    """Call the preStop hook, and then send SIGTERM. The deletion of the pod kills the process."""
     hook = stop_hook(child.container)
     if hook is not None:
         await send_probe(hook, ports, grace)
@@ -256,7 +256,7 @@ async def _stop(child: ContainerProcess, ports: Mapping[int, int], grace: float)
 
 
 async def send_probe(probe: Probe, ports: Mapping[int, int], seconds: float) -> bool:
-    """Send an HTTP request; return whether the response is successful."""
+    """Send the HTTP request of a probe, and return whether it succeeds."""
     url = f"http://127.0.0.1:{ports.get(probe.port, probe.port)}{probe.path}"
     timeout = aiohttp.ClientTimeout(total=seconds)
     try:

@@ -1,7 +1,7 @@
-"""The local process of a container with a known image: module, environment, probes. Pure.
+"""The local process of a container with a known image: module, environment and probes. Pure.
 
-Paths and addresses of the container are translated: each volume is a folder in the working
-directory of the process, each port is a free port on the loopback interface.
+Paths and addresses of the container are translated. Each volume is a folder in the working
+directory of the process, and each port is a free port on loopback.
 """
 
 from collections.abc import Mapping
@@ -17,21 +17,21 @@ MODULES: Final[Mapping[str, str]] = {
     SIDECAR_IMAGE: "serverless.sidecar",
     ECHO_FUNCTION_IMAGE: "serverless.examples.echo",
 }
-"""The Python module of each image."""
+"""Python module of each known image."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProcessReport:
-    """The state of the process of a container."""
+    """The state of a process that runs a container."""
 
     is_ready: bool
     exit_code: int | None = None
-    """None while the process runs."""
+    """Exit code of the process, or `None` while it is running."""
 
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """An HTTP request of a probe or hook."""
+    """The HTTP request of a probe or hook."""
 
     path: str
     port: int
@@ -39,14 +39,14 @@ class Probe:
 
 
 def module_of(container: Manifest) -> str:
-    """Return the module of a container; empty for unknown images and other commands."""
+    """Return the Python module that runs a container, or "" if image or command are unknown."""
     if container.get("command") or container.get("args"):
         return ""
     return MODULES.get(container.get("image", ""), "")
 
 
 def running_programs(pod: Manifest) -> dict[str, int]:
-    """Return the restart counts of the running containers with a module, by name."""
+    """Return the restart count of each running container that has a module, by container name."""
     modules = {entry["name"]: module_of(entry) for entry in pod["spec"]["containers"]}
     statuses = (pod.get("status") or {}).get("containerStatuses") or []
     return {
@@ -57,7 +57,10 @@ def running_programs(pod: Manifest) -> dict[str, int]:
 
 
 def with_report(behaviour: Behaviour, report: ProcessReport | None) -> Behaviour:
-    """Return the behaviour of a container with the state of its process; None: not started."""
+    """Return the behavior of a container, updated with the state of its process.
+
+    `report` is `None` if the process is not started.
+    """
     behaviour = replace(behaviour, is_process=True, exit=None, ready_after_seconds=None)
     if report is None:
         return behaviour
@@ -68,7 +71,10 @@ def with_report(behaviour: Behaviour, report: ProcessReport | None) -> Behaviour
 
 
 def volume_folders(pod: Manifest) -> dict[str, str]:
-    """Return the folder of each volume; the names are short, since socket paths are limited."""
+    """Return the folder of each volume by mount path.
+
+    The names are short, because the length of socket paths is limited.
+    """
     volumes = pod["spec"].get("volumes") or []
     return {volume["name"]: f"v{number}" for number, volume in enumerate(volumes)}
 
@@ -76,9 +82,9 @@ def volume_folders(pod: Manifest) -> dict[str, str]:
 def environment(
     pod: Manifest, container: Manifest, ports: Mapping[int, int], secrets: Mapping[str, str]
 ) -> dict[str, str]:
-    """Return the variables of the process: those of the container, translated.
+    """Return the environment of the process: the translated variables of the container.
 
-    `ports` are the local ports by the ports of the pod; `secrets` are the variables with values
+    `ports` maps the ports of the pod to local ports. `secrets` contains the variables with values
     from Secrets, which are not translated.
     """
     folders = volume_folders(pod)
@@ -98,7 +104,7 @@ def environment(
 
 
 def pod_ports(pod: Manifest) -> list[int]:
-    """Return the ports that the processes of a pod listen on."""
+    """Return the pod ports on which the processes of a pod listen."""
     return [
         port["containerPort"]
         for container in pod["spec"]["containers"]
@@ -108,12 +114,12 @@ def pod_ports(pod: Manifest) -> list[int]:
 
 
 def readiness_probe(container: Manifest) -> Probe | None:
-    """Return the readiness probe; None if the container is ready as soon as it runs."""
+    """Return the readiness probe, or `None` if the container is ready as soon as it runs."""
     return _probe(container.get("readinessProbe") or {})
 
 
 def stop_hook(container: Manifest) -> Probe | None:
-    """Return the preStop hook, or None."""
+    """Return the preStop hook, or `None` if the container has none."""
     return _probe((container.get("lifecycle") or {}).get("preStop") or {})
 
 

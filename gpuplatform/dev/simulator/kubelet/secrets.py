@@ -1,4 +1,4 @@
-"""The Secrets of pods, with the messages of the kubelet for missing ones."""
+"""The reader of the Secrets of pods, with the messages of the kubelet for missing Secrets."""
 
 import base64
 from collections.abc import Iterator, Mapping
@@ -9,7 +9,7 @@ from gpuplatform.errors import ClusterRejected
 
 
 class SecretReader:
-    """Reads Secrets without a cache: a change applies at the next start of a container."""
+    """Reads Secrets without a cache, so that a change applies at the next start of a container."""
 
     def __init__(self, client: ApiClient) -> None:
         self._client = client
@@ -18,8 +18,8 @@ class SecretReader:
         """Return the data of a Secret.
 
         Raises:
-            ClusterRejected: it does not exist; the message is that of the kubelet.
-            ClusterError: it cannot be read.
+            ClusterRejected: If the Secret does not exist. The message is the message of the
+            kubelet. ClusterError: If the Secret cannot be read.
         """
         path = f"/api/v1/namespaces/{namespace}/secrets/{name}"
         try:
@@ -32,11 +32,11 @@ class SecretReader:
         return {key: base64.b64decode(text or "") for key, text in data.items()}
 
     async def variables(self, pod: Manifest, container: Manifest) -> dict[str, str]:
-        """Return the variables of a container with values from Secrets.
+        """Return the environment variables of a container that have values from Secrets.
 
         Raises:
-            ClusterRejected: a Secret or key does not exist; the message is that of the kubelet.
-            ClusterError: a Secret cannot be read.
+            ClusterRejected: If a Secret or key does not exist. The message is the message of the
+            kubelet. ClusterError: If a Secret cannot be read.
         """
         namespace = pod["metadata"]["namespace"]
         found = {}
@@ -48,26 +48,26 @@ class SecretReader:
                     raise
         return found
 
-    async def faults(self, pod: Manifest) -> dict[str, str]:
-        """Return why containers that do not run cannot be started, by name.
+    async def config_errors(self, pod: Manifest) -> dict[str, str]:
+        """Return the errors that prevent the start of containers, by container name.
 
         Raises:
-            ClusterError: a Secret cannot be read.
+            ClusterError: If a Secret cannot be read.
         """
-        faults = {}
+        found = {}
         for container in _not_running(pod):
             try:
                 await self.variables(pod, container)
             except ClusterRejected as error:
-                faults[container["name"]] = str(error)
-        return faults
+                found[container["name"]] = str(error)
+        return found
 
     async def _value(self, namespace: str, reference: Manifest) -> str:
         name, key = reference["name"], reference["key"]
         data = await self.read(namespace, name)
         if key not in data:
             raise ClusterRejected(f"couldn't find key {key} in Secret {namespace}/{name}")
-        if b"\0" in data[key]:  # Variables of processes cannot contain it.
+        if b"\0" in data[key]:  # Environment variables cannot contain NUL bytes.
             raise ClusterRejected(f"key {key} in Secret {namespace}/{name} holds a NUL byte")
         return data[key].decode("utf-8", "surrogateescape")
 

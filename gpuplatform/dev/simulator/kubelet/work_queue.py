@@ -1,10 +1,13 @@
-"""A queue of keys, with delays; one worker at a time for each key."""
+"""A queue of keys with delays. At most one worker processes a key at a time."""
 
 import asyncio
 
 
 class WorkQueue:
-    """Each key waits at most once; a key that is added while it is processed waits for that."""
+    """A work queue that contains each key at most once.
+
+    A key that is added while it is being processed is enqueued again when `done` is called.
+    """
 
     def __init__(self) -> None:
         self._ready: asyncio.Queue[str] = asyncio.Queue()
@@ -21,7 +24,7 @@ class WorkQueue:
             self._ready.put_nowait(key)
 
     def add_after(self, key: str, seconds: float) -> None:
-        """Enqueue `key` after `seconds`; replaces an earlier delay."""
+        """Enqueue `key` after `seconds`. This replaces an earlier delay."""
         self._cancel(key)
         loop = asyncio.get_running_loop()
         self._timers[key] = loop.call_later(max(seconds, 0.0), self._fire, key)
@@ -31,14 +34,14 @@ class WorkQueue:
         self._cancel(key)
 
     async def get(self) -> str:
-        """Return the next key; the worker calls `done` afterwards."""
+        """Wait for the next key and return it. The worker must call `done` afterwards."""
         key = await self._ready.get()
         self._waiting.discard(key)
         self._busy.add(key)
         return key
 
     def done(self, key: str) -> None:
-        """Record that `key` is processed."""
+        """Record that `key` has been processed."""
         self._busy.discard(key)
         if key in self._waiting:
             self._ready.put_nowait(key)

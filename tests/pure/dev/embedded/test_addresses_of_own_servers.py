@@ -13,11 +13,11 @@ from gpuplatform.dev.embedded.options import Options
     [
         ("REDIS_URL", "foo", "not a valid address"),
         ("REDIS_URL", "http://127.0.0.1:1", "not a valid address"),
-        ("REDIS_URL", "redis://127.0.0.1:1/0", "No server answers"),
+        ("REDIS_URL", "redis://127.0.0.1:1/0", "Cannot connect to"),
         ("DATABASE_URL", "hello", "not a valid address"),
         ("DATABASE_URL", "sqlite:///x.db", "not a valid address"),
         ("DATABASE_URL", "postgres://u:p@127.0.0.1:70000/x", "not a valid address"),
-        ("DATABASE_URL", "postgres://u:p@127.0.0.1:1/x", "No server answers"),
+        ("DATABASE_URL", "postgres://u:p@127.0.0.1:1/x", "Cannot connect to"),
     ],
 )
 def test_an_unusable_address_is_an_error(name: str, address: str, words: str) -> None:

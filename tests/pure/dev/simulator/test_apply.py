@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from gpuplatform.dev.simulator.apiserver.apply import apply, typed_fault
+from gpuplatform.dev.simulator.apiserver.apply import apply, typed_error
 from gpuplatform.dev.simulator.apiserver.errors import ApiError
 from gpuplatform.dev.simulator.apiserver.objects import Manifest
 from gpuplatform.dev.simulator.apiserver.ownership import Owner, record_update
@@ -156,7 +156,7 @@ def test_an_update_owns_the_changed_fields() -> None:
 
 
 @pytest.mark.parametrize(
-    ("spec", "fault"),
+    ("spec", "error"),
     [
         pytest.param({"foo": 1}, ".spec.foo: field not declared in schema", id="unknown field"),
         pytest.param(
@@ -173,5 +173,5 @@ def test_an_update_owns_the_changed_fields() -> None:
         pytest.param({"size": 1}, "", id="fine"),
     ],
 )
-def test_an_invalid_field_is_named(spec: Manifest, fault: str) -> None:
-    assert typed_fault({"metadata": {}, "spec": spec}, SCHEMA) == fault
+def test_an_invalid_field_is_named(spec: Manifest, error: str) -> None:
+    assert typed_error({"metadata": {}, "spec": spec}, SCHEMA) == error

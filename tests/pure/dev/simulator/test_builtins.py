@@ -4,7 +4,7 @@ import pytest
 from kubernetes.client import models
 
 from gpuplatform.dev.simulator.apiserver.builtins.defaults import fill_defaults
-from gpuplatform.dev.simulator.apiserver.builtins.validation import faults_of
+from gpuplatform.dev.simulator.apiserver.builtins.validation import validation_errors
 from gpuplatform.dev.simulator.apiserver.decode import Decoder
 from gpuplatform.dev.simulator.apiserver.errors import ApiError
 from gpuplatform.dev.simulator.apiserver.objects import Manifest
@@ -147,16 +147,18 @@ def test_a_deployment_gets_the_defaults_of_the_server() -> None:
         ),
     ],
 )
-def test_faults_of_a_deployment(spec: Manifest, fields: list[str]) -> None:
-    assert [fault.field for fault in faults_of(DEPLOYMENT, deployment(**spec), None)] == fields
+def test_validation_errors_of_a_deployment(spec: Manifest, fields: list[str]) -> None:
+    assert [
+        error.field for error in validation_errors(DEPLOYMENT, deployment(**spec), None)
+    ] == fields
 
 
 def test_the_selector_of_a_deployment_never_changes() -> None:
     old = deployment(selector={"matchLabels": {"x": "y"}})
 
-    faults = faults_of(DEPLOYMENT, deployment(), old)
+    errors = validation_errors(DEPLOYMENT, deployment(), old)
 
-    assert [fault.message.rpartition(": ")[2] for fault in faults] == ["field is immutable"]
+    assert [error.message.rpartition(": ")[2] for error in errors] == ["field is immutable"]
 
 
 def test_an_age_has_the_format_of_kubectl() -> None:
@@ -195,7 +197,7 @@ def test_a_definition_with_an_unsupported_keyword_is_refused(keyword: str, value
     }
 
     with pytest.raises(ApiError) as refusal:
-        faults_of(REGISTRY.require("customresourcedefinitions", GROUP), definition, None)
+        validation_errors(REGISTRY.require("customresourcedefinitions", GROUP), definition, None)
 
     assert refusal.value.code == 501
     assert keyword in str(refusal.value) or "optionalOldSelf" in str(refusal.value)

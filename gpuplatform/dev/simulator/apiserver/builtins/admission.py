@@ -1,4 +1,4 @@
-"""Admission of new objects: priority, tolerations and initial status of pods, and others."""
+"""Admission of new objects, for example the priority, tolerations and initial status of pods."""
 
 import zlib
 
@@ -12,14 +12,14 @@ _TAINTS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 
 
 def admit(store: Store, target: Target, obj: Manifest) -> None:
-    """Complete a new object, after its defaults and before its validation.
+    """Complete a new object after defaulting and before validation.
 
     Raises:
-        ApiError: 403, the priority class of a pod does not exist or has another priority.
+        ApiError: 403 if the priority class of a pod does not exist or has another priority.
     """
     if target.resource.key == ("", "pods"):
         _set_priority(store, target, obj["spec"])
-        _tolerate_node_faults(obj["spec"])
+        _tolerate_failing_nodes(obj["spec"])
         obj["status"] = {"phase": "Pending", "qosClass": _qos_class(obj["spec"])}
     elif target.resource.key == ("", "nodes"):
         _taint(obj)
@@ -47,7 +47,7 @@ def _allocate(service: Manifest) -> None:
 
 
 def keep_allocated(obj: Manifest, old: Manifest) -> None:
-    """Keep the addresses of a changed Service, unless the change sets them."""
+    """Keep the IP addresses of an updated Service unless the update sets them."""
     if obj["kind"] == "Service" and obj["apiVersion"] == "v1":
         for name in ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"):
             if name in old["spec"]:
@@ -80,15 +80,15 @@ def _set_priority(store: Store, target: Target, spec: Manifest) -> None:
     spec["preemptionPolicy"] = chosen.get("preemptionPolicy", "PreemptLowerPriority")
 
 
-def _tolerate_node_faults(spec: Manifest) -> None:
+def _tolerate_failing_nodes(spec: Manifest) -> None:
     tolerations = spec.setdefault("tolerations", [])
     for key in _TAINTS:
         if not any(
             t.get("key", key) == key and t.get("effect", "NoExecute") == "NoExecute"
             for t in tolerations
         ):
-            fault = {"key": key, "operator": "Exists", "effect": "NoExecute"}
-            tolerations.append({**fault, "tolerationSeconds": 300})
+            toleration = {"key": key, "operator": "Exists", "effect": "NoExecute"}
+            tolerations.append({**toleration, "tolerationSeconds": 300})
 
 
 def _qos_class(spec: Manifest) -> str:
@@ -104,7 +104,7 @@ def _qos_class(spec: Manifest) -> str:
 
 
 def _taint(node: Manifest) -> None:
-    """Taint a new node as not ready; the node controller removes the taint."""
+    """Add the not-ready taint to a new node. The node controller removes the taint."""
     taints = node["spec"].setdefault("taints", [])
     key = _TAINTS[0]
     if not any(t.get("key") == key and t.get("effect") == "NoSchedule" for t in taints):

@@ -1,4 +1,4 @@
-"""Defaults of built-in kinds."""
+"""Default values of built-in kinds."""
 
 from base64 import b64encode
 from collections.abc import Callable
@@ -12,7 +12,7 @@ Defaulter: TypeAlias = Callable[[Manifest], None]
 
 
 def fill_defaults(resource: Resource, obj: Manifest) -> None:
-    """Set the defaults of absent fields of `obj`."""
+    """Set the default values of absent fields of `obj`."""
     if resource.is_custom:
         apply_defaults(obj, resource.schema)
     elif resource.kind in _DEFAULTERS:
@@ -118,7 +118,7 @@ def _service(service: Manifest) -> None:
 
 
 def _secret(secret: Manifest) -> None:
-    """Set the type, and move the write-only `stringData` to `data`."""
+    """Set the type of a Secret, and move the write-only `stringData` to `data`."""
     secret.setdefault("type", "Opaque")
     texts = secret.pop("stringData", {})
     if texts:

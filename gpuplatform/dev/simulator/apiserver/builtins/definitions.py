@@ -1,11 +1,11 @@
-"""Validation of custom resource definitions: names, versions, subresources, columns, fields."""
+"""Validation of CustomResourceDefinitions: names, versions, subresources, columns, fields."""
 
 from collections.abc import Iterator
 
 from gpuplatform.dev.simulator.apiserver.builtins import formats
-from gpuplatform.dev.simulator.apiserver.builtins.schemas import rule_faults, schema_faults
+from gpuplatform.dev.simulator.apiserver.builtins.schemas import rule_errors, schema_errors
 from gpuplatform.dev.simulator.apiserver.errors import (
-    Fault,
+    FieldError,
     duplicate,
     invalid_value,
     not_simulated,
@@ -22,25 +22,26 @@ _SELECTABLE_TYPES = ("string", "boolean", "integer")
 _MAX_SELECTABLE = 8
 
 
-def definition_faults(obj: Manifest, old: Manifest | None) -> Iterator[Fault]:
-    """Yield the faults of a definition.
+def definition_errors(obj: Manifest, old: Manifest | None) -> Iterator[FieldError]:
+    """Yield the validation errors of a definition, or of its update from `old`.
 
     Raises:
-        ApiError: 501, it has several versions, conversion by webhook, or a schema with keywords
-            that are not simulated.
+        ApiError: 501 if the definition has several versions, conversion by webhook, or a schema
+        with
+            keywords that are not simulated.
     """
-    faults = list(_faults(obj, old))
-    yield from faults
-    if not faults and obj["spec"]["conversion"].get("strategy") != "None":
+    field_errors = list(_errors(obj, old))
+    yield from field_errors
+    if not field_errors and obj["spec"]["conversion"].get("strategy") != "None":
         raise not_simulated("conversion of custom resources by webhook")
-    if not faults and len(obj["spec"].get("versions", [])) > 1:
+    if not field_errors and len(obj["spec"].get("versions", [])) > 1:
         raise not_simulated("custom resource definitions with several versions")
 
 
-def _faults(obj: Manifest, old: Manifest | None) -> Iterator[Fault]:
+def _errors(obj: Manifest, old: Manifest | None) -> Iterator[FieldError]:
     spec = obj["spec"]
     names, group = spec.get("names", {}), spec.get("group", "")
-    yield from _name_faults(obj["metadata"]["name"], names, group)
+    yield from _name_errors(obj["metadata"]["name"], names, group)
     if spec.get("scope") not in {"Namespaced", "Cluster"}:
         yield unsupported("spec.scope", spec.get("scope", ""), ("Cluster", "Namespaced"))
     for name in ("group", "scope") if old else ():
@@ -52,10 +53,10 @@ def _faults(obj: Manifest, old: Manifest | None) -> Iterator[Fault]:
             " spec.versions[*].schema instead"
         )
         yield invalid_value("spec.preserveUnknownFields", spec["preserveUnknownFields"], detail)
-    yield from _version_faults(spec.get("versions", []))
+    yield from _version_errors(spec.get("versions", []))
 
 
-def _version_faults(versions: list[Manifest]) -> Iterator[Fault]:
+def _version_errors(versions: list[Manifest]) -> Iterator[FieldError]:
     names = [version.get("name", "") for version in versions]
     if sum(bool(version.get("storage")) for version in versions) != 1:
         detail = "must have exactly one version marked as storage version"
@@ -68,7 +69,7 @@ def _version_faults(versions: list[Manifest]) -> Iterator[Fault]:
             yield invalid_value(f"spec.versions[{index}].name", name, problem)
             if not index:
                 yield invalid_value("spec.version", name, problem)
-        # With one version, the real server reports the field paths of v1beta1.
+        # For a single version, Kubernetes reports the field paths of v1beta1.
         is_only, here = len(versions) == 1, f"spec.versions[{index}]"
         schema = version.get("schema", {}).get("openAPIV3Schema")
         if schema is None:
@@ -76,12 +77,12 @@ def _version_faults(versions: list[Manifest]) -> Iterator[Fault]:
         else:
             place = "spec.validation" if is_only else f"{here}.schema"
             place = f"{place}.openAPIV3Schema"
-            faults = list(schema_faults(schema, place, is_root=True))
-            yield from faults or rule_faults(root_schema(schema), place)
-        yield from _extra_faults(version, "spec" if is_only else here)
+            field_errors = list(schema_errors(schema, place, is_root=True))
+            yield from field_errors or rule_errors(root_schema(schema), place)
+        yield from _extra_errors(version, "spec" if is_only else here)
 
 
-def _extra_faults(version: Manifest, path: str) -> Iterator[Fault]:
+def _extra_errors(version: Manifest, path: str) -> Iterator[FieldError]:
     for index, column in enumerate(version.get("additionalPrinterColumns", ())):
         here = f"{path}.additionalPrinterColumns[{index}]"
         for name, shown in (("name", "name"), ("jsonPath", "JSONPath")):
@@ -92,8 +93,8 @@ def _extra_faults(version: Manifest, path: str) -> Iterator[Fault]:
             yield invalid_value(f"{here}.type", column.get("type", ""), detail)
     scale = version.get("subresources", {}).get("scale", {})
     for name, parents in _SCALE_PARENTS.items() if scale else ():
-        yield from _scale_fault(scale.get(name, ""), parents, f"{path}.subresources.scale.{name}")
-    yield from _selectable_faults(version, f"{path}.selectableFields")
+        yield from _scale_error(scale.get(name, ""), parents, f"{path}.subresources.scale.{name}")
+    yield from _selectable_errors(version, f"{path}.selectableFields")
 
 
 _SCALE_PARENTS = {
@@ -103,7 +104,7 @@ _SCALE_PARENTS = {
 }
 
 
-def _scale_fault(place: str, parents: tuple[str, ...], path: str) -> Iterator[Fault]:
+def _scale_error(place: str, parents: tuple[str, ...], path: str) -> Iterator[FieldError]:
     if not place:
         if len(parents) == 1:
             yield required(path)
@@ -115,7 +116,7 @@ def _scale_fault(place: str, parents: tuple[str, ...], path: str) -> Iterator[Fa
         yield invalid_value(path, place, f"should be a json path under {either}{where}")
 
 
-def _selectable_faults(version: Manifest, path: str) -> Iterator[Fault]:
+def _selectable_errors(version: Manifest, path: str) -> Iterator[FieldError]:
     fields = version.get("selectableFields", [])
     schema = version.get("schema", {}).get("openAPIV3Schema", {})
     seen: set[str] = set()
@@ -141,7 +142,7 @@ def _selectable_faults(version: Manifest, path: str) -> Iterator[Fault]:
         yield too_many(path, len(seen), _MAX_SELECTABLE)
 
 
-def _name_faults(name: str, names: Manifest, group: str) -> Iterator[Fault]:
+def _name_errors(name: str, names: Manifest, group: str) -> Iterator[FieldError]:
     for field in ("plural", "kind"):
         if not names.get(field):
             yield required(f"spec.names.{field}")
@@ -157,7 +158,7 @@ def _name_faults(name: str, names: Manifest, group: str) -> Iterator[Fault]:
         yield invalid_value("metadata.name", name, detail)
 
 
-def _each_name(field: str, name: str) -> Iterator[Fault]:
+def _each_name(field: str, name: str) -> Iterator[FieldError]:
     is_mixed = field.lower().endswith("kind")
     start = "may have mixed case, but should otherwise match: " if is_mixed else ""
     for problem in formats.dns(name.lower() if is_mixed else name, DNS_1035_LABEL) if name else ():

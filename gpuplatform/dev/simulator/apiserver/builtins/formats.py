@@ -1,4 +1,4 @@
-"""Formats of names and numbers, with the messages of apimachinery's validation."""
+"""Validation of the formats of names and numbers, with the messages of apimachinery."""
 
 import re
 from collections.abc import Iterator
@@ -45,7 +45,7 @@ _PORT_RULES = (
 
 
 def dns(text: str, pattern: str = DNS_LABEL) -> Iterator[str]:
-    """Yield the messages for a DNS name of the form `pattern`."""
+    """Yield the error messages for a DNS name that must match `pattern`."""
     maximum, detail = _DNS_RULES[pattern]
     if len(text) > maximum:
         yield f"must be no more than {maximum} bytes"
@@ -54,7 +54,7 @@ def dns(text: str, pattern: str = DNS_LABEL) -> Iterator[str]:
 
 
 def label_key(text: str) -> Iterator[str]:
-    """Yield the messages for a qualified name."""
+    """Yield the error messages for a qualified name."""
     prefix, slash, name = text.rpartition("/")
     if "/" in prefix:
         prefix_rule = "with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
@@ -73,7 +73,7 @@ def label_key(text: str) -> Iterator[str]:
 
 
 def label_value(text: str) -> Iterator[str]:
-    """Yield the messages for the value of a label."""
+    """Yield the error messages for a label value."""
     if len(text) > 63:
         yield "must be no more than 63 bytes"
     if not re.fullmatch(f"({_KEY})?", text):
@@ -81,20 +81,20 @@ def label_value(text: str) -> Iterator[str]:
 
 
 def port_number(number: int) -> Iterator[str]:
-    """Yield the messages for a port number."""
+    """Yield the error messages for a port number."""
     if not 1 <= number <= 65535:
         yield "must be between 1 and 65535, inclusive"
 
 
 def port_name(text: str) -> Iterator[str]:
-    """Yield the messages for the name of a port."""
+    """Yield the error messages for a port name."""
     if len(text) > 15:
         yield "must be no more than 15 characters"
     yield from (detail for pattern, detail in _PORT_RULES if not re.fullmatch(pattern, text))
 
 
 def env_name(text: str) -> Iterator[str]:
-    """Yield the messages for the name of an environment variable."""
+    """Yield the error messages for the name of an environment variable."""
     if not re.fullmatch(r"[ -<>-~]+", text):
         yield (
             "a valid environment variable name must consist only of printable ASCII characters"
@@ -103,7 +103,7 @@ def env_name(text: str) -> Iterator[str]:
 
 
 def config_key(text: str) -> Iterator[str]:
-    """Yield the messages for a key of a ConfigMap."""
+    """Yield the error messages for a key of a ConfigMap."""
     if len(text) > 253:
         yield "must be no more than 253 bytes"
     if not re.fullmatch(r"[-._a-zA-Z0-9]+", text):

@@ -1,10 +1,10 @@
-"""Validation of `metadata`, for every kind."""
+"""Validation of `metadata` for all kinds."""
 
 from collections.abc import Callable, Iterator
 
 from gpuplatform.dev.simulator.apiserver.builtins import formats
 from gpuplatform.dev.simulator.apiserver.errors import (
-    Fault,
+    FieldError,
     forbidden_value,
     go_json,
     invalid_value,
@@ -19,10 +19,10 @@ _ANNOTATIONS_BYTES = 256 * 1024
 _EVENTS = ("v1", "events.k8s.io/v1")
 
 
-def metadata_faults(resource: Resource, obj: Manifest, old: Manifest | None) -> list[Fault]:
-    """Return the faults of name, labels, annotations, owner references and finalizers."""
+def metadata_errors(resource: Resource, obj: Manifest, old: Manifest | None) -> list[FieldError]:
+    """Return the validation errors of `metadata`, or of its update from `old`."""
     metadata = obj["metadata"]
-    faults: list[Fault] = []
+    field_errors: list[FieldError] = []
     if old is None:
         pattern = (
             DNS_LABEL
@@ -30,25 +30,27 @@ def metadata_faults(resource: Resource, obj: Manifest, old: Manifest | None) -> 
             else DNS_SUBDOMAIN
         )
         name = metadata["name"]
-        faults += [invalid_value("metadata.name", name, w) for w in formats.dns(name, pattern)]
+        field_errors += [
+            invalid_value("metadata.name", name, w) for w in formats.dns(name, pattern)
+        ]
     elif "deletionTimestamp" in old["metadata"]:
-        faults += _new_finalizers(metadata, old["metadata"])
-    faults += label_faults(metadata.get("labels", {}), "metadata.labels")
-    faults += annotation_faults(metadata.get("annotations", {}))
-    faults += _owner_faults(metadata)
+        field_errors += _new_finalizers(metadata, old["metadata"])
+    field_errors += label_errors(metadata.get("labels", {}), "metadata.labels")
+    field_errors += annotation_errors(metadata.get("annotations", {}))
+    field_errors += _owner_errors(metadata)
     for index, finalizer in enumerate(metadata.get("finalizers", ())):
-        faults += _each("metadata.finalizers", finalizer, formats.label_key)
+        field_errors += _each("metadata.finalizers", finalizer, formats.label_key)
         if _is_core(resource) and "/" not in finalizer and finalizer not in _FINALIZERS:
             detail = "name is neither a standard finalizer name nor is it fully qualified"
-            faults.append(invalid_value(f"metadata.finalizers[{index}]", finalizer, detail))
-    return faults
+            field_errors.append(invalid_value(f"metadata.finalizers[{index}]", finalizer, detail))
+    return field_errors
 
 
 def _is_core(resource: Resource) -> bool:
     return not resource.is_custom and resource.group != "apiextensions.k8s.io"
 
 
-def _new_finalizers(metadata: Manifest, before: Manifest) -> Iterator[Fault]:
+def _new_finalizers(metadata: Manifest, before: Manifest) -> Iterator[FieldError]:
     added = [f for f in metadata.get("finalizers", ()) if f not in before.get("finalizers", ())]
     if added:
         detail = (
@@ -58,34 +60,36 @@ def _new_finalizers(metadata: Manifest, before: Manifest) -> Iterator[Fault]:
         yield forbidden_value("metadata.finalizers", detail)
 
 
-def _each(path: str, text: str, rule: Callable[[str], Iterator[str]]) -> list[Fault]:
+def _each(path: str, text: str, rule: Callable[[str], Iterator[str]]) -> list[FieldError]:
     return [invalid_value(path, text, problem) for problem in rule(text)]
 
 
-def label_faults(labels: dict[str, str], path: str) -> list[Fault]:
-    """Return the faults of a map of labels."""
-    faults: list[Fault] = []
+def label_errors(labels: dict[str, str], path: str) -> list[FieldError]:
+    """Return the validation errors of a map of labels."""
+    field_errors: list[FieldError] = []
     for key, value in labels.items():
-        faults += _each(path, key, formats.label_key) + _each(path, value, formats.label_value)
-    return faults
+        field_errors += _each(path, key, formats.label_key) + _each(
+            path, value, formats.label_value
+        )
+    return field_errors
 
 
-def annotation_faults(
+def annotation_errors(
     annotations: dict[str, str], path: str = "metadata.annotations"
-) -> list[Fault]:
-    """Return the faults of a map of annotations."""
-    faults = [
+) -> list[FieldError]:
+    """Return the validation errors of a map of annotations."""
+    field_errors = [
         invalid_value(path, key, problem)
         for key in annotations
         for problem in formats.label_key(key.lower())
     ]
     if sum(len(k.encode()) + len(v.encode()) for k, v in annotations.items()) > _ANNOTATIONS_BYTES:
         message = f"Too long: may not be more than {_ANNOTATIONS_BYTES} bytes"
-        faults.append(Fault("FieldValueTooLong", path, message))
-    return faults
+        field_errors.append(FieldError("FieldValueTooLong", path, message))
+    return field_errors
 
 
-def _owner_faults(metadata: Manifest) -> Iterator[Fault]:
+def _owner_errors(metadata: Manifest) -> Iterator[FieldError]:
     path = "metadata.ownerReferences"
     controllers: list[str] = []
     for reference in metadata.get("ownerReferences", ()):

@@ -1,4 +1,4 @@
-"""Validation of pods and pod templates, by type."""
+"""Validation of pods and pod templates."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -7,7 +7,7 @@ from itertools import islice
 from gpuplatform.dev.simulator.apiserver.builtins import formats
 from gpuplatform.dev.simulator.apiserver.builtins.type_checks import Checks, bounds, one_of, text
 from gpuplatform.dev.simulator.apiserver.errors import (
-    Fault,
+    FieldError,
     duplicate,
     forbidden_value,
     invalid_value,
@@ -42,7 +42,7 @@ _MUTABLE = (
 )
 
 
-def _unique_names(spec: Manifest, path: str) -> Iterator[Fault]:
+def _unique_names(spec: Manifest, path: str) -> Iterator[FieldError]:
     seen: set[str] = set()
     for kind in (*_CONTAINERS, "volumes"):
         if kind == "volumes":
@@ -54,13 +54,13 @@ def _unique_names(spec: Manifest, path: str) -> Iterator[Fault]:
             seen.add(name)
 
 
-def _node_selector(spec: Manifest, path: str) -> Iterator[Fault]:
+def _node_selector(spec: Manifest, path: str) -> Iterator[FieldError]:
     for key, value in spec.get("nodeSelector", {}).items():
         for found, rule in ((key, formats.label_key), (value, formats.label_value)):
             yield from (invalid_value(f"{path}.nodeSelector", found, w) for w in rule(found))
 
 
-def _mounts(spec: Manifest, path: str) -> Iterator[Fault]:
+def _mounts(spec: Manifest, path: str) -> Iterator[FieldError]:
     volumes = {volume.get("name") for volume in spec.get("volumes", ())}
     for kind in _CONTAINERS:
         for index, container in enumerate(spec.get(kind, ())):
@@ -69,14 +69,14 @@ def _mounts(spec: Manifest, path: str) -> Iterator[Fault]:
                 here = f"{path}.{kind}[{index}].volumeMounts[{place}]"
                 name, folder = mount.get("name", ""), mount.get("mountPath", "")
                 if name and name not in volumes:
-                    yield Fault("FieldValueNotFound", f"{here}.name", f'Not found: "{name}"')
+                    yield FieldError("FieldValueNotFound", f"{here}.name", f'Not found: "{name}"')
                 if folder and folder in paths:
                     yield invalid_value(f"{here}.mountPath", folder, "must be unique")
                 paths.add(folder)
 
 
-def _init_containers(spec: Manifest, path: str) -> Iterator[Fault]:
-    """Yield the probes of init containers that cannot have any."""
+def _init_containers(spec: Manifest, path: str) -> Iterator[FieldError]:
+    """Yield an error for each probe of an init container that cannot have probes."""
     for index, container in enumerate(spec.get("initContainers", ())):
         for name in (*_PROBES, "lifecycle"):
             if name in container and container.get("restartPolicy") != "Always":
@@ -84,7 +84,7 @@ def _init_containers(spec: Manifest, path: str) -> Iterator[Fault]:
                 yield forbidden_value(f"{path}.initContainers[{index}].{name}", detail)
 
 
-def _container(container: Manifest, path: str) -> Iterator[Fault]:
+def _container(container: Manifest, path: str) -> Iterator[FieldError]:
     if not container.get("image"):
         yield required(f"{path}.image")
     for name in ("livenessProbe", "startupProbe"):
@@ -98,7 +98,7 @@ def _container(container: Manifest, path: str) -> Iterator[Fault]:
     yield from _port_names(container.get("ports", ()), f"{path}.ports")
 
 
-def _port_names(ports: Sequence[Manifest], path: str) -> Iterator[Fault]:
+def _port_names(ports: Sequence[Manifest], path: str) -> Iterator[FieldError]:
     names: set[str] = set()
     for index, port in enumerate(ports):
         name = port.get("name", "")
@@ -109,12 +109,12 @@ def _port_names(ports: Sequence[Manifest], path: str) -> Iterator[Fault]:
         names.add(name)
 
 
-def _host_port(port: Manifest, path: str) -> Iterator[Fault]:
+def _host_port(port: Manifest, path: str) -> Iterator[FieldError]:
     if port.get("hostPort"):
         yield from bounds(port["hostPort"], f"{path}.hostPort", 1, 65535)
 
 
-def _variable(variable: Manifest, path: str) -> Iterator[Fault]:
+def _variable(variable: Manifest, path: str) -> Iterator[FieldError]:
     source = variable.get("valueFrom")
     if source is None:
         return
@@ -134,25 +134,25 @@ def _listed(names: Sequence[str]) -> str:
     return f"{', '.join(first)} or {last}"
 
 
-def _reference(reference: Manifest, path: str) -> Iterator[Fault]:
+def _reference(reference: Manifest, path: str) -> Iterator[FieldError]:
     name = reference.get("name", "")
     yield from (invalid_value(f"{path}.name", name, w) for w in formats.dns(name, DNS_SUBDOMAIN))
 
 
-def _field_reference(reference: Manifest, path: str) -> Iterator[Fault]:
+def _field_reference(reference: Manifest, path: str) -> Iterator[FieldError]:
     name = reference.get("fieldPath", "")
     if name and not _FIELDS.fullmatch(name):
         detail = f"error converting fieldPath: field label not supported: {name}"
         yield invalid_value(f"{path}.fieldPath", name, detail)
 
 
-def _port(action: Manifest, path: str) -> Iterator[Fault]:
+def _port(action: Manifest, path: str) -> Iterator[FieldError]:
     port, here = action.get("port", 0), f"{path}.port"
     rule = formats.port_number(port) if isinstance(port, int) else formats.port_name(port)
     yield from (invalid_value(here, port, w) for w in rule)
 
 
-def _toleration(toleration: Manifest, path: str) -> Iterator[Fault]:
+def _toleration(toleration: Manifest, path: str) -> Iterator[FieldError]:
     operator, value = toleration.get("operator", ""), toleration.get("value", "")
     here = f"{path}.operator"
     if not toleration.get("key") and operator != "Exists":
@@ -173,7 +173,7 @@ def _toleration(toleration: Manifest, path: str) -> Iterator[Fault]:
         yield invalid_value(here, value, "value must be empty when `operator` is 'Exists'")
 
 
-def _requirement(requirement: Manifest, path: str) -> Iterator[Fault]:
+def _requirement(requirement: Manifest, path: str) -> Iterator[FieldError]:
     operator, values = requirement.get("operator", ""), requirement.get("values", [])
     if operator in ("In", "NotIn") and not values:
         detail = "must be specified when `operator` is 'In' or 'NotIn'"
@@ -185,7 +185,7 @@ def _requirement(requirement: Manifest, path: str) -> Iterator[Fault]:
         yield invalid_value(f"{path}.operator", operator, "not a valid selector operator")
 
 
-def _node_requirement(requirement: Manifest, path: str) -> Iterator[Fault]:
+def _node_requirement(requirement: Manifest, path: str) -> Iterator[FieldError]:
     if requirement.get("operator") not in ("Gt", "Lt"):
         yield from _requirement(requirement, path)
     elif len(requirement.get("values", ())) != 1:
@@ -193,13 +193,13 @@ def _node_requirement(requirement: Manifest, path: str) -> Iterator[Fault]:
         yield required(f"{path}.values", detail)
 
 
-def _weight(term: Manifest, path: str) -> Iterator[Fault]:
+def _weight(term: Manifest, path: str) -> Iterator[FieldError]:
     weight = term.get("weight", 0)
     if not 1 <= weight <= 100:
         yield invalid_value(f"{path}.weight", weight, "must be in the range 1-100")
 
 
-def _resources(resources: Manifest, path: str) -> Iterator[Fault]:
+def _resources(resources: Manifest, path: str) -> Iterator[FieldError]:
     limits = resources.get("limits", {})
     for kind in ("limits", "requests"):
         for name, quantity in resources.get(kind, {}).items():
@@ -214,10 +214,10 @@ def _resources(resources: Manifest, path: str) -> Iterator[Fault]:
             if extended and not amount.is_whole:
                 yield invalid_value(here, quantity, "must be an integer")
     for name, quantity in resources.get("requests", {}).items():
-        yield from _limit_faults(name, quantity, limits.get(name), path)
+        yield from _limit_errors(name, quantity, limits.get(name), path)
 
 
-def _limit_faults(name: str, quantity: str, limit: str | None, path: str) -> Iterator[Fault]:
+def _limit_errors(name: str, quantity: str, limit: str | None, path: str) -> Iterator[FieldError]:
     here = f"{path}.requests"
     if limit is None:
         if "/" in name:
@@ -232,7 +232,7 @@ def _limit_faults(name: str, quantity: str, limit: str | None, path: str) -> Ite
         yield invalid_value(here, quantity, detail)
 
 
-def _privileges(context: Manifest, path: str) -> Iterator[Fault]:
+def _privileges(context: Manifest, path: str) -> Iterator[FieldError]:
     if context.get("privileged") and context.get("allowPrivilegeEscalation") is False:
         detail = "cannot set `allowPrivilegeEscalation` to false and `privileged` to true"
         yield invalid_value(path, context, detail)
@@ -265,8 +265,11 @@ TYPES: Checks = {
 }
 
 
-def pod_faults(pod: Manifest, old: Manifest | None) -> Iterator[Fault]:
-    """Yield the faults that a pod has but a pod template does not, or those of a change."""
+def pod_errors(pod: Manifest, old: Manifest | None) -> Iterator[FieldError]:
+    """Yield the validation errors that apply to pods but not to pod templates.
+
+    For an update from `old`, yield the errors of changed immutable fields.
+    """
     for index, container in enumerate(pod["spec"].get("containers", ())):
         image = container.get("image", "")
         if image != image.strip():
@@ -278,7 +281,7 @@ def pod_faults(pod: Manifest, old: Manifest | None) -> Iterator[Fault]:
 
 
 def _fixed(spec: Manifest) -> Manifest:
-    """Return the immutable part of the spec of a pod."""
+    """Return the immutable fields of the spec of a pod."""
     fixed = {k: v for k, v in spec.items() if k not in {"activeDeadlineSeconds", "tolerations"}}
     for kind in _CONTAINERS:
         containers = spec.get(kind, ())

@@ -1,11 +1,11 @@
-"""Validation of the schemas and rules of custom resource definitions."""
+"""Validation of the schemas and validation rules of CustomResourceDefinitions."""
 
 import re
 from collections.abc import Iterator
 from typing import Any
 
 from gpuplatform.dev.simulator.apiserver.errors import (
-    Fault,
+    FieldError,
     forbidden_value,
     invalid_value,
     not_simulated,
@@ -25,14 +25,14 @@ from gpuplatform.dev.simulator.apiserver.schema import (
 
 _TYPES = ("array", "boolean", "integer", "number", "object", "string")
 _NOT_SIMULATED = {"allOf", "anyOf", "oneOf", "not"}
-"""Keywords that no spec model of the platform uses."""
+"""Schema keywords that are not simulated, because the platform's CRDs do not use them."""
 
 
-def schema_faults(schema: Any, path: str, *, is_root: bool = False) -> Iterator[Fault]:
-    """Yield the faults of a schema and its subschemas, without those of rules.
+def schema_errors(schema: Any, path: str, *, is_root: bool = False) -> Iterator[FieldError]:
+    """Yield the errors of a schema and its subschemas, except errors of validation rules.
 
     Raises:
-        ApiError: 501, it has keywords that are not simulated.
+        ApiError: 501 if the schema has keywords that are not simulated.
     """
     if not isinstance(schema, dict):
         yield invalid_value(path, schema, "must be an object")
@@ -40,22 +40,22 @@ def schema_faults(schema: Any, path: str, *, is_root: bool = False) -> Iterator[
     if unheld := sorted(_NOT_SIMULATED & schema.keys()):
         raise not_simulated(f"{unheld[0]} in the schema of a custom resource")
     if "$ref" not in schema:
-        yield from _type_faults(schema, path, is_root=is_root)
-    yield from _word_faults(schema, path)
-    yield from _list_faults(schema, path)
-    yield from _use_faults(schema, path)
+        yield from _type_errors(schema, path, is_root=is_root)
+    yield from _keyword_errors(schema, path)
+    yield from _list_errors(schema, path)
+    yield from _use_errors(schema, path)
     for name, sub in schema.get("properties", {}).items():
-        yield from schema_faults(sub, f"{path}.properties[{name}]")
+        yield from schema_errors(sub, f"{path}.properties[{name}]")
     if isinstance(schema.get("additionalProperties"), dict):
-        yield from schema_faults(schema["additionalProperties"], f"{path}.additionalProperties")
+        yield from schema_errors(schema["additionalProperties"], f"{path}.additionalProperties")
     if schema.get("type") == "array":
         if "items" not in schema:
             yield required(f"{path}.items", "must be specified")
         else:
-            yield from schema_faults(schema["items"], f"{path}.items")
+            yield from schema_errors(schema["items"], f"{path}.items")
 
 
-def _word_faults(schema: dict[str, Any], path: str) -> Iterator[Fault]:
+def _keyword_errors(schema: dict[str, Any], path: str) -> Iterator[FieldError]:
     for word in ("$ref", "patternProperties", "definitions", "dependencies"):
         if word in schema:
             yield forbidden_value(f"{path}.{word}", f"{word} is not supported")
@@ -67,7 +67,7 @@ def _word_faults(schema: dict[str, Any], path: str) -> Iterator[Fault]:
         yield forbidden_value(f"{path}.additionalProperties", detail)
 
 
-def _use_faults(schema: dict[str, Any], path: str) -> Iterator[Fault]:
+def _use_errors(schema: dict[str, Any], path: str) -> Iterator[FieldError]:
     if "default" in schema:
         yield from validate(schema["default"], schema, f"{path}.default")
     try:
@@ -77,7 +77,7 @@ def _use_faults(schema: dict[str, Any], path: str) -> Iterator[Fault]:
         yield invalid_value(f"{path}.pattern", schema["pattern"], detail)
 
 
-def _type_faults(schema: dict[str, Any], path: str, *, is_root: bool) -> Iterator[Fault]:
+def _type_errors(schema: dict[str, Any], path: str, *, is_root: bool) -> Iterator[FieldError]:
     kind = schema.get("type")
     free = schema.get(PRESERVE) or schema.get(INT_OR_STRING)
     if kind is None and (is_root or not free):
@@ -89,7 +89,7 @@ def _type_faults(schema: dict[str, Any], path: str, *, is_root: bool) -> Iterato
         yield invalid_value(f"{path}.type", kind, "must be object at the root")
 
 
-def _list_faults(schema: dict[str, Any], path: str) -> Iterator[Fault]:
+def _list_errors(schema: dict[str, Any], path: str) -> Iterator[FieldError]:
     kind = schema.get("x-kubernetes-list-type")
     if kind not in {None, "atomic", "set", "map"}:
         yield unsupported(f"{path}.x-kubernetes-list-type", kind, ("atomic", "map", "set"))
@@ -108,34 +108,34 @@ def _list_faults(schema: dict[str, Any], path: str) -> Iterator[Fault]:
             yield required(f"{path}.items.properties[{key}].default", detail)
 
 
-def rule_faults(schema: Schema, path: str, within: str = "") -> Iterator[Fault]:
-    """Yield the faults of the rules of a schema and its subschemas.
+def rule_errors(schema: Schema, path: str, within: str = "") -> Iterator[FieldError]:
+    """Yield the errors of the validation rules of a schema and its subschemas.
 
-    `within` is the path of the list that contains `schema`, if its items have no keys.
+    `within` is the path of the list that contains `schema` if items of the list have no keys.
 
     Raises:
-        ApiError: 501, a rule uses a function that is not simulated.
+        ApiError: 501 if a rule uses a function that is not simulated.
     """
     for index, rule in enumerate(schema.get(RULES, ())):
-        yield from _one_rule_faults(rule, schema, f"{path}.{RULES}[{index}]", within)
+        yield from _one_rule_errors(rule, schema, f"{path}.{RULES}[{index}]", within)
     for name, sub in schema.get("properties", {}).items():
-        yield from rule_faults(sub, f"{path}.properties[{name}]", within)
+        yield from rule_errors(sub, f"{path}.properties[{name}]", within)
     extra, items = schema.get("additionalProperties"), schema.get("items")
     if isinstance(extra, dict):
-        yield from rule_faults(extra, f"{path}.additionalProperties", within)
+        yield from rule_errors(extra, f"{path}.additionalProperties", within)
     if isinstance(items, dict):
         is_map = schema.get("x-kubernetes-list-type") == "map"
-        yield from rule_faults(items, f"{path}.items", within or ("" if is_map else path))
+        yield from rule_errors(items, f"{path}.items", within or ("" if is_map else path))
 
 
-def _one_rule_faults(
+def _one_rule_errors(
     rule: dict[str, Any], schema: Schema, path: str, within: str
-) -> Iterator[Fault]:
+) -> Iterator[FieldError]:
     if rule.get("optionalOldSelf"):
         raise not_simulated("optionalOldSelf of a validation rule")
-    faults = list(_text_faults(rule, schema, path))
-    yield from faults
-    if faults:
+    field_errors = list(_text_errors(rule, schema, path))
+    yield from field_errors
+    if field_errors:
         return
     kind, message = type_of(schema), rule.get("messageExpression", "")
     try:
@@ -153,7 +153,7 @@ def _one_rule_faults(
         yield invalid_value(f"{path}.rule", rule["rule"], f"oldSelf cannot be used on {where}")
 
 
-def _text_faults(rule: dict[str, Any], schema: Schema, path: str) -> Iterator[Fault]:
+def _text_errors(rule: dict[str, Any], schema: Schema, path: str) -> Iterator[FieldError]:
     source, message = rule.get("rule", "").strip(), rule.get("message", "")
     if not source:
         yield required(f"{path}.rule", "rule is not specified")

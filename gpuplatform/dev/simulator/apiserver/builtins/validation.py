@@ -1,19 +1,19 @@
-"""Validation of the built-in kinds that the platform uses, with Kubernetes' messages."""
+"""Validation of the built-in kinds that the platform uses, with the messages of Kubernetes."""
 
 from collections.abc import Callable, Generator, Iterator
 from typing import TypeAlias
 
 from gpuplatform.dev.simulator.apiserver.builtins import formats
 from gpuplatform.dev.simulator.apiserver.builtins.config_data import (
-    config_map_faults,
-    secret_faults,
+    config_map_errors,
+    secret_errors,
 )
-from gpuplatform.dev.simulator.apiserver.builtins.definitions import definition_faults
-from gpuplatform.dev.simulator.apiserver.builtins.metadata import annotation_faults, label_faults
-from gpuplatform.dev.simulator.apiserver.builtins.pods import LABEL_OPERATORS, TYPES, pod_faults
-from gpuplatform.dev.simulator.apiserver.builtins.type_checks import type_faults
+from gpuplatform.dev.simulator.apiserver.builtins.definitions import definition_errors
+from gpuplatform.dev.simulator.apiserver.builtins.metadata import annotation_errors, label_errors
+from gpuplatform.dev.simulator.apiserver.builtins.pods import LABEL_OPERATORS, TYPES, pod_errors
+from gpuplatform.dev.simulator.apiserver.builtins.type_checks import type_errors
 from gpuplatform.dev.simulator.apiserver.errors import (
-    Fault,
+    FieldError,
     duplicate,
     forbidden_value,
     invalid_value,
@@ -24,7 +24,7 @@ from gpuplatform.dev.simulator.apiserver.objects import Manifest
 from gpuplatform.dev.simulator.apiserver.resources import Resource
 from gpuplatform.dev.simulator.apiserver.selectors import labels_match
 
-Check: TypeAlias = Callable[[Manifest, Manifest | None], Iterator[Fault]]
+Check: TypeAlias = Callable[[Manifest, Manifest | None], Iterator[FieldError]]
 
 _TAINT_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _PERCENT = (
@@ -33,33 +33,33 @@ _PERCENT = (
 )
 
 
-def faults_of(resource: Resource, obj: Manifest, old: Manifest | None) -> list[Fault]:
-    """Return the faults of `obj`, or of the change from `old` to it.
+def validation_errors(resource: Resource, obj: Manifest, old: Manifest | None) -> list[FieldError]:
+    """Return the validation errors of `obj`, or of its update from `old`.
 
     Raises:
-        ApiError: 501, a custom resource definition uses a feature that is not simulated.
+        ApiError: 501 if a CustomResourceDefinition uses a feature that is not simulated.
     """
-    faults: list[Fault] = []
+    field_errors: list[FieldError] = []
     for name, sub in resource.schema["properties"].items():
         if name == "metadata" or (old and obj.get(name) == old.get(name)):
             continue
         part = {"properties": {name: sub}}
-        faults += type_faults({name: obj[name]} if name in obj else {}, part, "", TYPES)
+        field_errors += type_errors({name: obj[name]} if name in obj else {}, part, "", TYPES)
     check = _CHECKS.get(resource.kind)
-    return [*faults, *check(obj, old)] if check else faults
+    return [*field_errors, *check(obj, old)] if check else field_errors
 
 
-def _workload(obj: Manifest, old: Manifest | None) -> Iterator[Fault]:
+def _workload(obj: Manifest, old: Manifest | None) -> Iterator[FieldError]:
     spec = obj["spec"]
     selector, template, path = spec.get("selector"), spec["template"], "spec.template"
     labels = template["metadata"].get("labels", {})
-    is_sound = yield from _selector_faults(selector)
-    if is_sound and not labels_match(labels, selector):
+    is_valid = yield from _selector_errors(selector)
+    if is_valid and not labels_match(labels, selector):
         detail = "`selector` does not match template `labels`"
         yield invalid_value(f"{path}.metadata.labels", labels, detail)
-    yield from label_faults(labels, f"{path}.labels")
+    yield from label_errors(labels, f"{path}.labels")
     annotations = template["metadata"].get("annotations", {})
-    yield from annotation_faults(annotations, f"{path}.annotations")
+    yield from annotation_errors(annotations, f"{path}.annotations")
     policy = template["spec"]["restartPolicy"]
     if policy in {"OnFailure", "Never"}:
         yield unsupported(f"{path}.spec.restartPolicy", policy, ("Always",))
@@ -68,31 +68,31 @@ def _workload(obj: Manifest, old: Manifest | None) -> Iterator[Fault]:
         yield forbidden_value(f"{path}.spec.activeDeadlineSeconds", detail)
     if old and selector != old["spec"].get("selector"):
         yield invalid_value("spec.selector", selector, "field is immutable")
-    yield from _count_faults(obj.get("status", {}))
+    yield from _count_errors(obj.get("status", {}))
 
 
-def _selector_faults(selector: Manifest | None) -> Generator[Fault, None, bool]:
-    """Yield the faults of a label selector; return whether it can be evaluated."""
+def _selector_errors(selector: Manifest | None) -> Generator[FieldError, None, bool]:
+    """Yield the errors of a label selector; the return value is whether it can be evaluated."""
     path = "spec.selector"
     if selector is None:
         yield required(path)
         return True
-    yield from label_faults(selector.get("matchLabels", {}), f"{path}.matchLabels")
+    yield from label_errors(selector.get("matchLabels", {}), f"{path}.matchLabels")
     expressions = selector.get("matchExpressions", ())
     if not selector.get("matchLabels") and not expressions:
         yield invalid_value(path, selector, "empty selector is invalid for deployment")
-    is_sound = all(
+    is_valid = all(
         e.get("operator") in LABEL_OPERATORS
         and bool(e.get("values")) == e["operator"].endswith("In")
         for e in expressions
     )
-    if not is_sound:
+    if not is_valid:
         yield invalid_value(path, selector, "invalid label selector")
-    return is_sound
+    return is_valid
 
 
-def _count_faults(status: Manifest) -> Iterator[Fault]:
-    """Yield the counts in a status that are greater than the total."""
+def _count_errors(status: Manifest) -> Iterator[FieldError]:
+    """Yield an error for each count in a status that exceeds the total."""
     total, ready = status.get("replicas", 0), status.get("readyReplicas", 0)
     available = status.get("availableReplicas", 0)
     for name in ("updatedReplicas", "readyReplicas", "availableReplicas"):
@@ -104,7 +104,7 @@ def _count_faults(status: Manifest) -> Iterator[Fault]:
         yield invalid_value("status.availableReplicas", available, detail)
 
 
-def _deployment(obj: Manifest, old: Manifest | None) -> Iterator[Fault]:
+def _deployment(obj: Manifest, old: Manifest | None) -> Iterator[FieldError]:
     yield from _workload(obj, old)
     spec, path = obj["spec"], "spec.strategy"
     strategy = spec["strategy"]
@@ -115,7 +115,7 @@ def _deployment(obj: Manifest, old: Manifest | None) -> Iterator[Fault]:
     elif strategy["type"] != "RollingUpdate":
         yield unsupported(path, strategy, ("Recreate", "RollingUpdate"))
     else:
-        yield from _rolling_faults(strategy["rollingUpdate"], f"{path}.rollingUpdate")
+        yield from _rolling_errors(strategy["rollingUpdate"], f"{path}.rollingUpdate")
     if spec["progressDeadlineSeconds"] <= spec.get("minReadySeconds", 0):
         detail = "must be greater than minReadySeconds"
         yield invalid_value(
@@ -123,7 +123,7 @@ def _deployment(obj: Manifest, old: Manifest | None) -> Iterator[Fault]:
         )
 
 
-def _rolling_faults(rolling: Manifest, path: str) -> Iterator[Fault]:
+def _rolling_errors(rolling: Manifest, path: str) -> Iterator[FieldError]:
     for name in ("maxUnavailable", "maxSurge"):
         value, here = rolling[name], f"{path}.{name}"
         if isinstance(value, int):
@@ -138,7 +138,7 @@ def _rolling_faults(rolling: Manifest, path: str) -> Iterator[Fault]:
         yield invalid_value(f"{path}.maxUnavailable", rolling["maxUnavailable"], detail)
 
 
-def _service(obj: Manifest, old: Manifest | None) -> Iterator[Fault]:
+def _service(obj: Manifest, old: Manifest | None) -> Iterator[FieldError]:
     spec, ports = obj["spec"], obj["spec"].get("ports", [])
     if spec["type"] == "ExternalName":
         if not spec.get("externalName"):
@@ -152,11 +152,11 @@ def _service(obj: Manifest, old: Manifest | None) -> Iterator[Fault]:
         yield from _service_port_name(port, here, names, must=len(ports) > 1)
         if not number:
             yield from (invalid_value(f"{here}.port", 0, w) for w in formats.port_number(0))
-        yield from _target_faults(port["targetPort"], f"{here}.targetPort")
+        yield from _target_errors(port["targetPort"], f"{here}.targetPort")
         if (number, port["protocol"]) in numbers:
             yield duplicate(here, {"port": number, "protocol": port["protocol"]})
         numbers.add((number, port["protocol"]))
-    yield from label_faults(spec.get("selector", {}), "spec.selector")
+    yield from label_errors(spec.get("selector", {}), "spec.selector")
     before = old["spec"] if old else spec
     if before["type"] == spec["type"] and before.get("clusterIP") != spec.get("clusterIP"):
         detail = "may not change once set"
@@ -165,7 +165,7 @@ def _service(obj: Manifest, old: Manifest | None) -> Iterator[Fault]:
 
 def _service_port_name(
     port: Manifest, path: str, names: set[str], *, must: bool
-) -> Iterator[Fault]:
+) -> Iterator[FieldError]:
     name = port.get("name", "")
     if not name:
         if must:
@@ -177,14 +177,14 @@ def _service_port_name(
     names.add(name)
 
 
-def _target_faults(target: int | str, path: str) -> Iterator[Fault]:
+def _target_errors(target: int | str, path: str) -> Iterator[FieldError]:
     problems = (
         formats.port_number(target) if isinstance(target, int) else formats.port_name(target)
     )
     yield from (invalid_value(path, target, w) for w in problems)
 
 
-def _priority_class(obj: Manifest, old: Manifest | None) -> Iterator[Fault]:
+def _priority_class(obj: Manifest, old: Manifest | None) -> Iterator[FieldError]:
     name = obj["metadata"]["name"]
     if old and obj["value"] != old["value"]:
         yield forbidden_value("value", "may not be changed in an update.")
@@ -199,8 +199,8 @@ def _priority_class(obj: Manifest, old: Manifest | None) -> Iterator[Fault]:
         yield forbidden_value("value", detail)
 
 
-def _node(obj: Manifest, _old: Manifest | None) -> Iterator[Fault]:
-    """Yield the faults of taints; the real server reports them as fields of the metadata."""
+def _node(obj: Manifest, _old: Manifest | None) -> Iterator[FieldError]:
+    """Yield the errors of taints. As in Kubernetes, their paths are below `metadata`."""
     seen: set[tuple[str, str]] = set()
     for index, taint in enumerate(obj["spec"].get("taints", ())):
         here, key = f"metadata.taints[{index}]", taint.get("key", "")
@@ -215,7 +215,7 @@ def _node(obj: Manifest, _old: Manifest | None) -> Iterator[Fault]:
         seen.add((key, effect))
 
 
-def _event(obj: Manifest, _old: Manifest | None) -> Iterator[Fault]:
+def _event(obj: Manifest, _old: Manifest | None) -> Iterator[FieldError]:
     namespace = obj.get("involvedObject", {}).get("namespace") or "default"
     if namespace != obj["metadata"]["namespace"]:
         yield invalid_value(
@@ -224,14 +224,14 @@ def _event(obj: Manifest, _old: Manifest | None) -> Iterator[Fault]:
 
 
 _CHECKS: dict[str, Check] = {
-    "Pod": pod_faults,
+    "Pod": pod_errors,
     "Deployment": _deployment,
     "ReplicaSet": _workload,
     "Service": _service,
     "PriorityClass": _priority_class,
-    "ConfigMap": config_map_faults,
-    "Secret": secret_faults,
+    "ConfigMap": config_map_errors,
+    "Secret": secret_errors,
     "Node": _node,
     "Event": _event,
-    "CustomResourceDefinition": definition_faults,
+    "CustomResourceDefinition": definition_errors,
 }

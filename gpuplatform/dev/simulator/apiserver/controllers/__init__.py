@@ -1,4 +1,4 @@
-"""The controllers and the scheduler: clients in the same process, triggered by commits."""
+"""The controllers and the scheduler. They run in the same process and are triggered by commits."""
 
 import asyncio
 import contextlib
@@ -20,10 +20,10 @@ from gpuplatform.dev.simulator.apiserver.writes import Writer
 
 
 class Controllers:
-    """All controllers of one writer."""
+    """All controllers of a server."""
 
     def __init__(self, writer: Writer) -> None:
-        """Listen to commits; `running` starts the work."""
+        """Register listeners for commits. `running` starts the controllers."""
         self._writer = writer
         kinds: tuple[type[Controller], ...] = (
             *(Definitions, Namespaces, Deployments, ReplicaSets),
@@ -37,7 +37,7 @@ class Controllers:
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Run the controllers until the block ends."""
+        """Run the controllers until the context exits."""
         tasks = [asyncio.create_task(controller.run()) for controller in self._all]
         tasks.append(asyncio.create_task(expire_events(self._writer)))
         try:

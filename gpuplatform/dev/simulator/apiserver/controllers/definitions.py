@@ -1,4 +1,4 @@
-"""Custom resource definitions: serves their kinds, and deletes their objects with them."""
+"""The controller of CustomResourceDefinitions: serves their kinds, and deletes their objects."""
 
 from typing_extensions import override
 
@@ -13,7 +13,7 @@ _KIND = ("apiextensions.k8s.io", "customresourcedefinitions")
 
 
 class Definitions(Controller):
-    """Serves a kind as soon as its definition is committed, then writes the status."""
+    """Serves the kind of a committed definition, and then writes the status of the definition."""
 
     def _serve(self, definition: Manifest) -> None:
         metadata = self.writer.registry.metadata_schema

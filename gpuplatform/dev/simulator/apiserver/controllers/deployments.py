@@ -1,4 +1,4 @@
-"""Deployments: a ReplicaSet for each pod template, rolled out by Recreate or RollingUpdate."""
+"""The Deployment controller, with the strategies Recreate and RollingUpdate."""
 
 import hashlib
 
@@ -42,7 +42,7 @@ _SOURCE = "deployment-controller"
 
 
 class Deployments(Controller):
-    """Creates ReplicaSets and moves replicas between them."""
+    """Creates a ReplicaSet for each pod template, and scales the ReplicaSets during a rollout."""
 
     @override
     def observe(self, change: Change) -> None:
@@ -126,13 +126,17 @@ class Deployments(Controller):
             obj["metadata"].setdefault("annotations", {}).update(_targets(entry))
 
         changed = self.writer.change(replica_set, resize, Options(manager=MANAGER))
-        way = "up" if replicas > before else "down"
-        message = f"Scaled {way} replica set {replica_set.key[3]} from {before} to {replicas}"
+        direction = "up" if replicas > before else "down"
+        name = replica_set.key[3]
+        message = f"Scaled {direction} replica set {name} from {before} to {replicas}"
         record_event(self.writer, entry, "Normal", ("ScalingReplicaSet", message), _SOURCE)
         return changed
 
     def _ensure(self, entry: Entry, new: Entry | None, old: list[Entry], replicas: int) -> Entry:
-        """Return the ReplicaSet of the current template, created if needed, as latest revision."""
+        """Return the ReplicaSet of the current template, marked as the latest revision.
+
+        The ReplicaSet is created if it does not exist.
+        """
         revision = 1 + max((_revision(replica_set.object) for replica_set in old), default=0)
         if new is None:
             new = self._create(entry, revision, replicas)
@@ -219,7 +223,7 @@ class Deployments(Controller):
 
 
 def _targets(deployment: Entry) -> dict[str, str]:
-    """Return the annotations of a ReplicaSet with the desired replicas of its Deployment."""
+    """Return the annotations of a ReplicaSet, with the replica counts of its Deployment."""
     bounds = Bounds.of(deployment.object)
     prefix = "deployment.kubernetes.io/"
     maximum = bounds.desired + bounds.surge
@@ -230,7 +234,7 @@ def _targets(deployment: Entry) -> dict[str, str]:
 
 
 def template_hash(template: Manifest) -> str:
-    """Return a hash of a pod template, of letters without vowels."""
+    """Return a hash of a pod template. It consists of digits and consonants, as in Kubernetes."""
     number = int.from_bytes(hashlib.sha256(to_bytes(_sorted(template))).digest()[:6])
     letters = []
     for _ in range(10):
@@ -246,7 +250,7 @@ def _sorted(value: object) -> object:
 
 
 def _split(deployment: Manifest, found: list[Entry]) -> tuple[Entry | None, list[Entry]]:
-    """Return the ReplicaSet of the current template, and the other ones, oldest first."""
+    """Return the ReplicaSet of the current template, and the other ReplicaSets from old to new."""
     ordered = sorted(
         found, key=lambda e: (e.object["metadata"]["creationTimestamp"], _revision(e.object))
     )

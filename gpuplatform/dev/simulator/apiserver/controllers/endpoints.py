@@ -1,4 +1,4 @@
-"""Endpoints: the addresses of the pods that a Service selects."""
+"""The Endpoints controller: maintains the addresses of the pods that a Service selects."""
 
 from typing_extensions import override
 
@@ -14,7 +14,7 @@ _SERVICES: GroupPlural = ("", "services")
 
 
 class Endpoints(Controller):
-    """Maintains one Endpoints object for each Service with a selector."""
+    """Maintains an Endpoints object for each Service that has a selector."""
 
     @override
     def observe(self, change: Change) -> None:

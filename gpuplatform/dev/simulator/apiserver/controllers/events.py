@@ -1,4 +1,4 @@
-"""Events of the controllers: records them, and deletes Events after one hour."""
+"""Functions that record Events of the controllers, and delete Events after one hour."""
 
 import asyncio
 import hashlib
@@ -15,16 +15,16 @@ from gpuplatform.dev.simulator.apiserver.writes import Writer
 
 log = logging.getLogger(__name__)
 
-_LIFE = timedelta(hours=1)
+_LIFETIME = timedelta(hours=1)
 _EVERY_SECONDS = 60
 
 
 def record_event(
     writer: Writer, about: Entry, kind: str, explanation: tuple[str, str], source: str
 ) -> None:
-    """Record an Event about an object; `explanation` is its reason and its message.
+    """Record an Event about an object. `explanation` is a tuple (reason, message).
 
-    If an equal Event exists, its count is increased.
+    If the same Event exists, its count is increased instead.
     """
     obj, metadata = about.object, about.object["metadata"]
     namespace, (reason, message) = metadata.get("namespace", "default"), explanation
@@ -61,15 +61,15 @@ def record_event(
     try:
         writer.create(target, body, options)
     except ApiError as error:
-        log.debug("No event %s: %s", name, error)  # its namespace is terminating
+        log.debug("Cannot record the Event %s: %s", name, error)  # The namespace is terminating.
 
 
 async def expire_events(writer: Writer) -> None:
-    """Delete old events until cancelled."""
+    """Delete expired Events periodically until the task is cancelled."""
     events = writer.registry.require("events")
     while True:
         await asyncio.sleep(_EVERY_SECONDS)
-        oldest = clock.rfc3339(clock.now() - _LIFE)
+        oldest = clock.rfc3339(clock.now() - _LIFETIME)
         for entry in writer.store.find(events.key):
             seen = (
                 entry.object.get("lastTimestamp") or entry.object["metadata"]["creationTimestamp"]

@@ -1,4 +1,4 @@
-"""Garbage collection by owner references: background, foreground, orphan."""
+"""The garbage collector: background, foreground and orphan propagation by owner references."""
 
 from typing_extensions import override
 
@@ -12,7 +12,7 @@ _MANAGER = Options(manager="kube-controller-manager")
 
 
 class GarbageCollector(Controller):
-    """Deletes objects whose owners do not exist."""
+    """Deletes objects whose owners no longer exist."""
 
     @override
     def observe(self, change: Change) -> None:
@@ -76,7 +76,7 @@ class GarbageCollector(Controller):
         delete(self.store, self._target(entry), options)
 
     def _state(self, entry: Entry, reference: Manifest) -> str:
-        """Return whether an owner is `present`, `absent`, or `waiting` for its dependents."""
+        """Return the state of an owner: `present`, `absent`, or `waiting` for its dependents."""
         key = self.store.by_uid.get(reference["uid"])
         owner = self.store.get(key) if key else None
         if owner is None or owner.key[2] not in {"", entry.key[2]}:

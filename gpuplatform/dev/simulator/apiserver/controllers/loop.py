@@ -1,4 +1,4 @@
-"""The base of controllers: a queue of keys, and back-off after errors."""
+"""The base class of controllers: a work queue of keys, with back-off after errors."""
 
 import asyncio
 import logging
@@ -20,7 +20,7 @@ _MAX_BACK_OFF = 30.0
 
 
 class Controller(ABC):
-    """Enqueues the keys of changes and syncs one key at a time, without awaiting."""
+    """Enqueues the keys of changed objects, and syncs one key at a time without awaiting."""
 
     def __init__(self, writer: Writer) -> None:
         self.writer = writer
@@ -32,31 +32,31 @@ class Controller(ABC):
 
     @abstractmethod
     def observe(self, change: Change) -> None:
-        """Add the keys that `change` affects."""
+        """Enqueue the keys that `change` affects."""
 
     @abstractmethod
     def sync(self, key: Key) -> None:
         """Reconcile the object at `key`.
 
         Raises:
-            ApiError: a request failed; the key is retried with back-off.
+            ApiError: If a request fails. The key is retried with back-off.
         """
 
     def add(self, key: Key, *, adopts: bool = False) -> None:
-        """Enqueue `key`; `adopts` is whether it may have objects to adopt."""
+        """Enqueue `key`. `adopts` marks the key as an owner that may have objects to adopt."""
         if adopts:
             self._adopts.add(key)
         self._due[key] = None
         self._wake.set()
 
     def pop_adoption(self, key: Key) -> bool:
-        """Return whether `key` may have objects to adopt, and reset that."""
+        """Return whether `key` is marked as having objects to adopt, and clear the mark."""
         found = key in self._adopts
         self._adopts.discard(key)
         return found
 
     def add_at(self, key: Key, moment: datetime) -> None:
-        """Enqueue `key` at `moment`."""
+        """Enqueue `key` at the time `moment`."""
         self.add_after(key, (moment - clock.now()).total_seconds())
 
     def add_after(self, key: Key, seconds: float) -> None:
@@ -64,7 +64,7 @@ class Controller(ABC):
         asyncio.get_running_loop().call_later(max(seconds, 0.0) + 0.01, self.add, key)
 
     async def run(self) -> None:
-        """Sync keys until cancelled; requests are served between two keys."""
+        """Sync keys until the task is cancelled. Requests can be served between two keys."""
         while True:
             while self._due:
                 key, _ = self._due.popitem(last=False)
@@ -84,6 +84,6 @@ class Controller(ABC):
             self._failures.pop(key, None)
 
     def set_status(self, entry: Entry, status: Manifest) -> None:
-        """Write the status of an object if it differs."""
+        """Write the status of an object if the status has changed."""
         options = Options(manager=MANAGER, subresource="status")
         self.writer.change(entry, lambda obj: obj.update(status=status), options)

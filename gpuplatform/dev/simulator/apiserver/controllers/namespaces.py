@@ -1,4 +1,4 @@
-"""Namespaces: creates the default ServiceAccount, and deletes the content with a namespace."""
+"""The namespace controller: creates ServiceAccounts, and empties terminating namespaces."""
 
 from typing_extensions import override
 
@@ -13,7 +13,7 @@ _KIND: GroupPlural = ("", "namespaces")
 
 
 class Namespaces(Controller):
-    """Creates ServiceAccounts, and empties terminating namespaces."""
+    """Creates the `default` ServiceAccount, and deletes the objects of terminating namespaces."""
 
     @override
     def observe(self, change: Change) -> None:

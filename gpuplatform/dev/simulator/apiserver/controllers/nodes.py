@@ -1,6 +1,6 @@
-"""Nodes: the taints of conditions, as the node lifecycle controller sets them.
+"""The node controller: sets the taints of node conditions, as the node lifecycle controller does.
 
-Missing heartbeats are not detected: only a kubelet changes the conditions of its node.
+Missing heartbeats are not detected. Only a kubelet changes the conditions of its node.
 """
 
 from typing_extensions import override
@@ -16,7 +16,7 @@ _CORDONED = "node.kubernetes.io/unschedulable"
 
 
 class Nodes(Controller):
-    """Maintains the NoSchedule taints of conditions."""
+    """Maintains the NoSchedule taints that correspond to node conditions."""
 
     @override
     def observe(self, change: Change) -> None:
@@ -30,11 +30,13 @@ class Nodes(Controller):
             return
         desired = _desired(entry.object)
         taints = entry.object["spec"].get("taints", [])
-        ours = {_NOT_READY, _UNREACHABLE, _CORDONED}
-        managed = {t["key"] for t in taints if t["key"] in ours and t["effect"] == "NoSchedule"}
+        condition_keys = {_NOT_READY, _UNREACHABLE, _CORDONED}
+        managed = {
+            t["key"] for t in taints if t["key"] in condition_keys and t["effect"] == "NoSchedule"
+        }
         if managed == desired:
             return
-        kept = [t for t in taints if t["key"] not in ours or t["effect"] != "NoSchedule"]
+        kept = [t for t in taints if t["key"] not in condition_keys or t["effect"] != "NoSchedule"]
         added = [{"key": name, "effect": "NoSchedule"} for name in sorted(desired)]
         self.writer.change(
             entry, lambda obj: obj["spec"].update(taints=kept + added), Options(manager=MANAGER)

@@ -1,4 +1,4 @@
-"""Whether a pod fits a node, with the messages of the real scheduler. Pure."""
+"""Functions that decide whether a pod fits a node, with the messages of kube-scheduler. Pure."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -13,7 +13,10 @@ _BLOCKING = {"NoSchedule", "NoExecute"}
 
 
 def requests_of(pod: Manifest) -> Counter[str]:
-    """Return the requests of a pod in billionths: the sum of containers, or a larger init one."""
+    """Return the effective resource requests of a pod, in billionths of the unit, by resource.
+
+    This is the sum of all containers, or the request of an init container if it is larger.
+    """
     spec = pod["spec"]
     total: Counter[str] = Counter({"pods": NANO})
     for container in spec.get("containers", ()):
@@ -30,7 +33,7 @@ def _amounts(quantities: dict[str, str]) -> dict[str, int]:
 
 @dataclass(slots=True)
 class Node:
-    """A node, and the requests of its pods."""
+    """A node with the sum of the requests of its pods."""
 
     name: str
     labels: dict[str, str]
@@ -40,7 +43,7 @@ class Node:
 
     @classmethod
     def of(cls, node: Manifest) -> "Node":
-        """Read a node object; the caller adds the requests of its pods."""
+        """Create the state from a node object. The caller adds the requests of the pods."""
         taints = list(node["spec"].get("taints", ()))
         if node["spec"].get("unschedulable"):
             taints.append(_CORDONED)
@@ -50,7 +53,10 @@ class Node:
         return cls(metadata["name"], metadata.get("labels", {}), taints, amounts)
 
     def obstacles(self, pod: Manifest, requests: Counter[str]) -> list[str]:
-        """Return why `pod` does not fit; empty if it fits."""
+        """Return the reasons why `pod` does not fit this node.
+
+        Returns an empty list if the pod fits.
+        """
         if _CORDONED in self.taints and not _tolerates(pod["spec"], _CORDONED):
             return ["node(s) were unschedulable"]
         taint = next((t for t in self.taints if not _tolerates(pod["spec"], t)), None)
@@ -66,7 +72,7 @@ class Node:
         ]
 
     def load(self, requests: Counter[str]) -> float:
-        """Return the mean utilisation of the requested resources with `requests` added."""
+        """Return the mean utilization of the requested resources after adding `requests`."""
         shares = [
             (self.taken[name] + amount) / self.allocatable[name]
             for name, amount in requests.items()
@@ -112,7 +118,7 @@ def _term_holds(term: Manifest, node: Node) -> bool:
 
 
 def explain(nodes: int, reasons: Counter[str]) -> str:
-    """Return the message of FailedScheduling, such as `0/3 nodes are available: 3 ...`."""
+    """Return the message of a FailedScheduling Event, such as `0/3 nodes are available: 3 ...`."""
     if not nodes:
         return "no nodes available to schedule pods"
     parts = sorted(f"{count} {reason}" for reason, count in reasons.items())

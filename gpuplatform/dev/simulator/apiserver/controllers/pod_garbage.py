@@ -1,4 +1,4 @@
-"""Pods on deleted nodes: deletes them, as the pod garbage collector does."""
+"""The pod garbage collector: deletes pods on nodes that no longer exist."""
 
 import time
 
@@ -14,11 +14,14 @@ from gpuplatform.dev.simulator.apiserver.writes import Writer
 _PODS: GroupPlural = ("", "pods")
 _NODES: GroupPlural = ("", "nodes")
 _QUARANTINE_SECONDS = 5.0
-"""How long a node is absent before its pods are deleted; 40 to 60 on a real server."""
+"""Time in seconds between the deletion of a node and its pods; 40 to 60 s in Kubernetes."""
 
 
 class PodGarbageCollector(Controller):
-    """Its keys are nodes; their pods become Failed and are deleted without a grace period."""
+    """Marks the pods of deleted nodes as Failed and deletes them without a grace period.
+
+    The keys are nodes.
+    """
 
     def __init__(self, writer: Writer) -> None:
         super().__init__(writer)

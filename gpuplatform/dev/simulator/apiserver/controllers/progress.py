@@ -1,4 +1,4 @@
-"""The status of a Deployment: counts, conditions Available, Progressing, ReplicaFailure."""
+"""The status of a Deployment: replica counts, and Available, Progressing, ReplicaFailure."""
 
 from datetime import datetime, timedelta
 
@@ -11,7 +11,7 @@ _DONE, _TIMED_OUT = "NewReplicaSetAvailable", "ProgressDeadlineExceeded"
 
 
 def deployment_status(deployment: Manifest, new: Manifest | None, old: list[Manifest]) -> Manifest:
-    """Return the status of `deployment` whose ReplicaSets are `new` and `old`."""
+    """Return the status of `deployment`. `new` is its current ReplicaSet, `old` are the others."""
     replica_sets = [*old, *([new] if new else [])]
     states = [replica_set.get("status", {}) for replica_set in replica_sets]
     counts = {name: sum(s.get(name, 0) for s in states) for name in _COUNTS}
@@ -81,7 +81,7 @@ def _is_complete(deployment: Manifest, status: Manifest) -> bool:
 
 
 def _has_progressed(before: Manifest, status: Manifest) -> bool:
-    """Return whether the rollout progressed: more new or available replicas, or fewer old ones."""
+    """Return whether there are more new or available replicas, or fewer old replicas."""
     grown = any(
         status.get(name, 0) > before.get(name, 0)
         for name in ("updatedReplicas", "readyReplicas", "availableReplicas")
@@ -105,7 +105,10 @@ def _set_failure(status: Manifest, replica_sets: list[Manifest]) -> None:
 
 
 def next_deadline(deployment: Manifest, status: Manifest) -> datetime | None:
-    """Return the progress deadline; None when the rollout is complete, failed or paused."""
+    """Return the time of the progress deadline.
+
+    Returns `None` if the rollout is complete, failed or paused.
+    """
     present = condition({"status": status}, "Progressing")
     if present.get("status") != "True" or present.get("reason") == _DONE:
         return None

@@ -1,4 +1,4 @@
-"""Children, adoption and pod states, for Deployments and ReplicaSets."""
+"""Owned objects, adoption and pod states, which Deployments and ReplicaSets share."""
 
 from datetime import datetime, timedelta
 
@@ -17,7 +17,7 @@ DEPLOYMENTS: GroupPlural = ("apps", "deployments")
 
 
 def reference_to(owner: Entry) -> Manifest:
-    """Return a controller owner reference to `owner`."""
+    """Return an owner reference to `owner` with `controller: true`."""
     obj = owner.object
     return {
         "apiVersion": obj["apiVersion"],
@@ -30,7 +30,7 @@ def reference_to(owner: Entry) -> Manifest:
 
 
 def children(store: Store, owner: Entry, kind: GroupPlural) -> list[Entry]:
-    """Return the objects of a kind that `owner` controls."""
+    """Return the objects of kind `resource` that `owner` controls."""
     uid = owner.object["metadata"]["uid"]
     return [e for e in store.owned(uid) if e.key[:2] == kind and _controls(uid, e)]
 
@@ -40,7 +40,7 @@ def _controls(uid: str, entry: Entry) -> bool:
 
 
 def adopt(writer: Writer, owner: Entry, kind: GroupPlural) -> None:
-    """Make `owner` the controller of selected objects without a controller."""
+    """Make `owner` the controller of objects that match its selector and have no controller."""
     if "deletionTimestamp" in owner.object["metadata"]:
         return
     selector = owner.object["spec"]["selector"]
@@ -59,7 +59,10 @@ def adopt(writer: Writer, owner: Entry, kind: GroupPlural) -> None:
 
 
 def may_be_adopted(change: Change) -> bool:
-    """Return whether an object without a controller is new or has new labels."""
+    """Return whether a change makes an object without a controller eligible for adoption.
+
+    This applies to new objects, changed labels and removed controllers.
+    """
     if change.before is None:
         return change.type == "ADDED"
     now, before = change.entry.object["metadata"], change.before.object["metadata"]
@@ -70,13 +73,13 @@ def may_be_adopted(change: Change) -> bool:
 
 
 def is_active(pod: Manifest) -> bool:
-    """Return whether a pod counts as a replica: neither ended nor terminating."""
+    """Return whether a pod counts as a replica: it is not terminating, Succeeded or Failed."""
     ended = pod.get("status", {}).get("phase") in {"Succeeded", "Failed"}
     return not ended and "deletionTimestamp" not in pod["metadata"]
 
 
 def is_terminating(pod: Manifest) -> bool:
-    """Return whether a pod is terminating and has not ended."""
+    """Return whether a pod is terminating, and its phase is not Succeeded or Failed."""
     ended = pod.get("status", {}).get("phase") in {"Succeeded", "Failed"}
     return not ended and "deletionTimestamp" in pod["metadata"]
 
@@ -87,7 +90,7 @@ def is_ready(pod: Manifest) -> bool:
 
 
 def available_at(pod: Manifest, min_ready_seconds: int) -> datetime | None:
-    """Return when a ready pod is available; None if it is not ready."""
+    """Return the time at which a ready pod becomes available, or `None` if it is not ready."""
     ready = condition(pod, "Ready")
     if ready.get("status") != "True":
         return None

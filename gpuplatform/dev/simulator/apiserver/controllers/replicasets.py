@@ -1,4 +1,4 @@
-"""ReplicaSets: maintain the desired number of pods."""
+"""The ReplicaSet controller: maintains the desired number of pods."""
 
 from typing import Any
 
@@ -40,7 +40,7 @@ _SOURCE = "replicaset-controller"
 
 
 class ReplicaSets(Controller):
-    """Creates and deletes pods; counts them in the status."""
+    """Creates and deletes pods, and writes the replica counts to the status."""
 
     @override
     def observe(self, change: Change) -> None:
@@ -73,16 +73,16 @@ class ReplicaSets(Controller):
             adopt(self.writer, entry, PODS)
         pods = children(self.store, entry, PODS)
         active = [p for p in pods if is_active(p.object)]
-        fault = None
+        error = None
         if "deletionTimestamp" not in entry.object["metadata"]:
-            fault = self._scale(entry, active)
+            error = self._scale(entry, active)
             pods = children(self.store, entry, PODS)
-        self._count(entry, pods, fault)
-        if fault:
-            raise fault
+        self._count(entry, pods, error)
+        if error:
+            raise error
 
     def _scale(self, entry: Entry, active: list[Entry]) -> ApiError | None:
-        """Create or delete pods; return the error of a failed creation."""
+        """Create or delete pods, and return the error if a creation failed."""
         missing = entry.object["spec"]["replicas"] - len(active)
         try:
             for _ in range(missing):
@@ -118,7 +118,7 @@ class ReplicaSets(Controller):
         explanation = ("SuccessfulCreate", f"Created pod: {name}")
         record_event(self.writer, entry, "Normal", explanation, _SOURCE)
 
-    def _count(self, entry: Entry, pods: list[Entry], fault: ApiError | None) -> None:
+    def _count(self, entry: Entry, pods: list[Entry], error: ApiError | None) -> None:
         active = [p for p in pods if is_active(p.object)]
         spec = entry.object["spec"]
         labels = spec["template"]["metadata"].get("labels", {})
@@ -137,26 +137,26 @@ class ReplicaSets(Controller):
         }
         status = {k: v for k, v in status.items() if v or k == "replicas"}
         status["terminatingReplicas"] = sum(is_terminating(p.object) for p in pods)
-        if fault:
-            status["conditions"] = [_failure(entry.object, fault)]
+        if error:
+            status["conditions"] = [_failure(entry.object, error)]
         self.set_status(entry, status)
         if waiting:
             self.add_at(entry.key, min(waiting))
 
 
-def _failure(replica_set: Manifest, fault: ApiError) -> Manifest:
+def _failure(replica_set: Manifest, error: ApiError) -> Manifest:
     old = condition(replica_set, "ReplicaFailure")
     return {
         "type": "ReplicaFailure",
         "status": "True",
         "reason": "FailedCreate",
-        "message": str(fault),
+        "message": str(error),
         "lastTransitionTime": old.get("lastTransitionTime", now()),
     }
 
 
 def _rank(entry: Entry) -> tuple[object, ...]:
-    """Return the order of deletion: unassigned, not running, not ready, youngest first."""
+    """Return the sort key for deletion: unassigned, not running, not ready, and young first."""
     pod = entry.object
     phases = {"Pending": 0, "Unknown": 1, "Running": 2}
     phase = phases.get(pod.get("status", {}).get("phase", ""), 1)

@@ -1,4 +1,4 @@
-"""The number of replicas of each ReplicaSet in a rollout. Pure."""
+"""Computation of the replicas of each ReplicaSet during a rolling update. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from gpuplatform.dev.simulator.apiserver.objects import Manifest
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """The bounds of a rolling update: desired replicas, surge, unavailable."""
+    """The limits of a rolling update: desired replicas, maximum surge and maximum unavailable."""
 
     desired: int
     surge: int
@@ -16,7 +16,7 @@ class Bounds:
 
     @classmethod
     def of(cls, deployment: Manifest) -> "Bounds":
-        """Read spec.strategy; a percentage is rounded up for surge, and down for unavailable."""
+        """Read `spec.strategy`. Percentages are rounded up for surge and down for unavailable."""
         spec = deployment["spec"]
         rolling = spec["strategy"].get("rollingUpdate")
         desired = spec["replicas"]
@@ -41,7 +41,7 @@ def _resolve(value: int | str, desired: int, *, up: bool) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """The desired and available replicas of a ReplicaSet."""
+    """The number of desired and available replicas of a ReplicaSet."""
 
     name: str
     replicas: int
@@ -49,7 +49,7 @@ class Size:
 
 
 def new_size(bounds: Bounds, new: Size, old: Sequence[Size]) -> int:
-    """Return the number of replicas of the new ReplicaSet."""
+    """Return the number of replicas to set for the new ReplicaSet."""
     if new.replicas >= bounds.desired:
         return bounds.desired
     room = bounds.desired + bounds.surge - new.replicas - sum(s.replicas for s in old)
@@ -57,7 +57,10 @@ def new_size(bounds: Bounds, new: Size, old: Sequence[Size]) -> int:
 
 
 def old_sizes(bounds: Bounds, new: Size, old: Sequence[Size]) -> dict[str, int]:
-    """Return the replicas of old ReplicaSets by name; unhealthy, then oldest ones shrink first."""
+    """Return the number of replicas to set for each old ReplicaSet, by name.
+
+    Unhealthy replicas are removed first, then replicas of the oldest ReplicaSets.
+    """
     total = new.replicas + sum(s.replicas for s in old)
     room = total - bounds.min_available - (new.replicas - new.available)
     sizes = {s.name: s.replicas for s in old}

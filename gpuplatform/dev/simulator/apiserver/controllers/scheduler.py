@@ -1,4 +1,4 @@
-"""The scheduler: pods by priority, nodes by utilisation, without preemption."""
+"""The scheduler. It orders pods by priority and nodes by utilization; it does not preempt pods."""
 
 from collections import Counter
 
@@ -21,7 +21,7 @@ _ALL: Key = ("", "", "", "all waiting pods")
 
 
 class Scheduler(Controller):
-    """Binds pods to nodes. Each commit updates its view of nodes and pods."""
+    """Binds pods to nodes. Commits update the scheduler's cache of nodes and pods."""
 
     def __init__(self, writer: Writer) -> None:
         super().__init__(writer)
@@ -29,20 +29,20 @@ class Scheduler(Controller):
         self._placed: dict[Key, tuple[str, Counter[str]]] = {}
         self._waiting: set[Key] = set()
         self._unschedulable: set[Key] = set()
-        """Unschedulable pods; retried when resources may have been released."""
+        """Keys of unschedulable pods, which are retried when resources may have been released."""
 
     @override
     def observe(self, change: Change) -> None:
-        kind, gone = change.entry.key[:2], change.type == "DELETED"
+        kind, is_deleted = change.entry.key[:2], change.type == "DELETED"
         if kind == _PODS:
-            self._observe_pod(change.entry, gone=gone)
+            self._observe_pod(change.entry, is_deleted=is_deleted)
         elif kind == _NODES:
-            self._observe_node(change.entry.object, gone=gone)
+            self._observe_node(change.entry.object, is_deleted=is_deleted)
 
-    def _observe_pod(self, entry: Entry, *, gone: bool) -> None:
+    def _observe_pod(self, entry: Entry, *, is_deleted: bool) -> None:
         pod, key = entry.object, entry.key
         name = pod["spec"].get("nodeName")
-        ended = gone or pod.get("status", {}).get("phase") in {"Succeeded", "Failed"}
+        ended = is_deleted or pod.get("status", {}).get("phase") in {"Succeeded", "Failed"}
         if ended:
             self._forget(key)
             self._unassign(key)
@@ -72,10 +72,10 @@ class Scheduler(Controller):
             self._nodes[name].taken.subtract(requests)
             self._retry()
 
-    def _observe_node(self, obj: Manifest, *, gone: bool) -> None:
+    def _observe_node(self, obj: Manifest, *, is_deleted: bool) -> None:
         name = obj["metadata"]["name"]
         old, new = self._nodes.get(name), Node.of(obj)
-        if gone:
+        if is_deleted:
             self._nodes.pop(name, None)
         elif old is None:
             for node, requests in self._placed.values():
@@ -85,7 +85,7 @@ class Scheduler(Controller):
         else:
             new.taken = old.taken
             self._nodes[name] = new
-        if gone or old != new:
+        if is_deleted or old != new:
             self._retry()
 
     def _retry(self) -> None:
@@ -126,21 +126,21 @@ class Scheduler(Controller):
             return
         status = clone(entry.object["status"])
         others = [c for c in status.get("conditions", ()) if c["type"] != "PodScheduled"]
-        refused = {
+        unschedulable = {
             "type": "PodScheduled",
             "status": "False",
             "reason": "Unschedulable",
             "message": message,
             "lastTransitionTime": old.get("lastTransitionTime", now()),
         }
-        status["conditions"] = [*others, refused]
+        status["conditions"] = [*others, unschedulable]
         options = Options(manager="kube-scheduler", subresource="status")
         self.writer.change(entry, lambda pod: pod.update(status=status), options)
         record_event(self.writer, entry, "Warning", ("FailedScheduling", message), _NAME)
 
 
 def _order(entry: Entry) -> tuple[int, str, str]:
-    """Return the order of the queue: priority, then age."""
+    """Return the sort key of the queue: highest priority first, then oldest first."""
     metadata = entry.object["metadata"]
     return (
         -entry.object["spec"].get("priority", 0),

@@ -1,0 +1,115 @@
+"""Query parameters and response fields that the routes of all custom resources have."""
+
+from datetime import datetime
+from typing import Annotated, Any, Self, TypeVar
+
+from django.db.models import QuerySet
+from pydantic import AliasPath, BeforeValidator, Field
+
+from gpuplatform.api.conditions import ConditionReply, conditions_of
+from gpuplatform.api.query import PageQuery, Several, Word
+from gpuplatform.api.schema import NullIfEmpty, Reply
+from gpuplatform.reconciliation.models import MirrorRow
+from gpuplatform.workloads.causes import StartupCause
+
+RowT = TypeVar("RowT", bound=MirrorRow)
+
+Message = Annotated[
+    str,
+    Field(description="Human-readable explanation of the phase.", examples=["The pod is ready."]),
+]
+Cause = Annotated[
+    StartupCause | None,
+    NullIfEmpty,
+    Field(
+        description="Code of the problem that keeps a pod from starting or from becoming ready;"
+        " null if no pod has a problem."
+    ),
+]
+
+
+def _without_default(schema: dict[str, Any]) -> None:
+    schema.pop("default", None)
+
+
+def path_field(*path: str, default: Any = None, **options: Any) -> Any:
+    """Return the `Field` of a response that is read from `path` of a row, or is `default`."""
+    return Field(
+        default=default,
+        validation_alias=AliasPath(*path),
+        json_schema_extra=_without_default,
+        **options,
+    )
+
+
+class ResourcesQuery(PageQuery):
+    """Filters by phase, reason, GPU spec and name."""
+
+    phase: Several[str] = Field(default=(), description="Return only resources in these phases.")
+    reason: Several[Word] = Field(
+        default=(), description="Return only resources with these reasons."
+    )
+    spec_name: Several[Word] = Field(
+        default=(), alias="specName", description="Return only resources of these GPU specs."
+    )
+    search: str | None = Field(
+        default=None,
+        max_length=63,
+        description="Return only resources whose name contains this text, ignoring case.",
+    )
+
+    def applied_to(self, rows: QuerySet[RowT]) -> QuerySet[RowT]:
+        """Return the rows that match all filters."""
+        wanted = {
+            "phase__in": self.phase,
+            "reason__in": self.reason,
+            "spec_name__in": self.spec_name,
+            "name__icontains": self.search,
+        }
+        return rows.filter(**{key: value for key, value in wanted.items() if value})
+
+
+class ResourceReply(Reply):
+    """Name, status and metadata of a custom resource, read from its mirror row."""
+
+    name: str = Field(description="Name of the resource.")
+    namespace: str = Field(description="Namespace of the resource.")
+    spec_name: str = Field(description="Name of the GPU spec.", examples=["h100-1g"])
+    phase: str = Field(description="Summary of the state of the resource.")
+    reason: str = Field(description="Code that explains the phase.")
+    message: Message
+    cause: Cause
+    conditions: Annotated[list[ConditionReply], BeforeValidator(conditions_of)] = Field(
+        description="Conditions of the resource."
+    )
+    generation: int = Field(description="Generation of the spec.", examples=[1])
+    observed_generation: int = Field(
+        description="Generation of the spec that the phase and the conditions describe.",
+        examples=[1],
+    )
+    uid: Annotated[str | None, NullIfEmpty] = Field(
+        description="UID of the resource; null until the resource exists.",
+        examples=["1f0e5f2c-8c5e-4d0b-9a57-3f3f0f6f7a10"],
+    )
+    created_at: datetime = Field(description="Time at which the creation was accepted.")
+    deletion_timestamp: datetime | None = Field(
+        validation_alias="deletion_requested_at",
+        description="Time at which the deletion was accepted; null if no deletion was accepted.",
+    )
+    last_sync_time: datetime | None = Field(
+        validation_alias="last_sync_at",
+        description="Time at which the resource was last copied from the cluster; null if it was"
+        " never copied.",
+    )
+    operation_id: str | None = path_field(
+        "operation",
+        "operation_id",
+        description="operationID of the operation that created the resource; null if the resource"
+        " was created with kubectl.",
+        examples=["request-1"],
+    )
+
+    @classmethod
+    def of(cls, row: Any) -> Self:
+        """Return the response for a mirror row."""
+        return cls.model_validate(row)
