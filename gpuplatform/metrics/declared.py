@@ -56,7 +56,7 @@ HTTP_REQUESTS: Final = Metric(
 RECONCILE_SECONDS: Final = Metric(
     "gpuplatform_reconcile_seconds",
     Type.HISTOGRAM,
-    "Duration of a reconciliation in seconds. The outcome is done, conflict, failed or fault.",
+    "Duration of a reconciliation in seconds. The outcome is done, conflict, failed or error.",
     ("kind", "outcome"),
     _RUN_BUCKETS,
 )

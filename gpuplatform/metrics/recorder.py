@@ -63,9 +63,9 @@ def observe(metric: Metric, seconds: float, **labels: str) -> None:
 
 
 class Outcome:
-    """The outcome of a timed block, which is `fault` unless the block sets another value."""
+    """The outcome of a timed block, which is `error` unless the block sets another value."""
 
-    name = "fault"
+    name = "error"
 
 
 @contextmanager

@@ -154,9 +154,10 @@ class Mirror(Generic[RowT]):
     ) -> bool:
         """Reopen the closed row of a resource that exists again in a restored cluster.
 
-        Because names are unique, `gone` first closes a later row of the same name. Return `False`
-        if that row belongs to a resource that is being created. Copy the resource after this call.
-        Only `manage.py recover` calls this method, because a stale read must not reopen a row.
+        Because names are unique, this method first closes a later row of the same name. Return
+        `False` if that row belongs to a resource that is being created. Copy the resource after
+        this call. Only `manage.py recover` calls this method, because a stale read must not reopen
+        a row.
         """
         metadata = resource["metadata"]
         since = self._rows().filter(

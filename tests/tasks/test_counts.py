@@ -96,7 +96,7 @@ def test_an_operation_that_fails_without_stock_is_a_refused_claim(
         pytest.param(None, "done", id="none"),
         pytest.param(ClusterConflict("busy"), "conflict", id="conflict"),
         pytest.param(ClusterUnavailable("late", status=503), "failed", id="refused"),
-        pytest.param(ZeroDivisionError(), "fault", id="ours"),
+        pytest.param(ZeroDivisionError(), "error", id="ours"),
     ],
 )
 def test_a_reconciliation_is_observed_with_its_outcome(
