@@ -25,7 +25,7 @@ class StockPool(MirrorRow):
         null=True,
         blank=True,
         on_delete=models.PROTECT,
-        help_text="Tenant that requested the stock pool; empty if it was created with kubectl.",
+        help_text="Tenant that requested the stock pool. Empty if it was created with kubectl.",
     )
     operation = models.ForeignKey(
         Operation,
@@ -33,7 +33,7 @@ class StockPool(MirrorRow):
         blank=True,
         on_delete=models.PROTECT,
         related_name="stock_pools",
-        help_text="Operation that created the stock pool; empty if it was created with kubectl.",
+        help_text="Operation that created the stock pool. Empty if it was created with kubectl.",
     )
     phase = models.CharField(
         max_length=16,
@@ -51,7 +51,9 @@ class StockPool(MirrorRow):
         default=0, help_text="Number of desired pods that are not available."
     )
     service_name = models.CharField(
-        max_length=63, blank=True, help_text="Name of the Service; empty if the resource has none."
+        max_length=63,
+        blank=True,
+        help_text="Name of the Service. Empty if the resource has no Service.",
     )
 
     class Meta:
@@ -86,18 +88,18 @@ class GpuSpec(models.Model):
     cpu = models.CharField(
         max_length=32,
         blank=True,
-        help_text="CPU of one unit: a Kubernetes quantity; empty for no CPU request.",
+        help_text="CPU of one unit, as a Kubernetes quantity. Empty means no CPU request.",
     )
     memory = models.CharField(
         max_length=32,
         blank=True,
-        help_text="Memory of one unit: a Kubernetes quantity; empty for no memory request.",
+        help_text="Memory of one unit, as a Kubernetes quantity. Empty means no memory request.",
     )
     gpu = models.PositiveIntegerField(default=0, help_text="Number of GPUs of one unit.")
     product = models.CharField(
         max_length=63,
         blank=True,
-        help_text="Required value of the node label `nvidia.com/gpu.product`; empty for any.",
+        help_text="Required value of the node label `nvidia.com/gpu.product`. Empty means any product.",
     )
     placement = models.JSONField(
         default=dict,

@@ -9,7 +9,12 @@ from collections.abc import Iterator, Sequence
 from gpuplatform.kube.client import Cluster
 from gpuplatform.kube.fields import field, items
 from gpuplatform.kube.kinds import GPU_UNIT, Manifest, ResourceKind
-from gpuplatform.operations.consistency import Fault, doubled_faults, full_name, row_faults
+from gpuplatform.operations.consistency import (
+    Inconsistency,
+    duplicates,
+    full_name,
+    row_inconsistencies,
+)
 from gpuplatform.operations.phases import ENDED_PHASES
 from gpuplatform.planning.ownership import MANAGED_BY_LABEL, MANAGER, UNIT_LABEL
 from gpuplatform.reconciliation.owned import ListedObjects
@@ -21,7 +26,7 @@ from units.phases import UnitRole, role_of
 from units.records import Records
 
 
-def unit_faults(cluster: Cluster) -> Iterator[Fault]:
+def unit_inconsistencies(cluster: Cluster) -> Iterator[Inconsistency]:
     """Yield the inconsistencies between rows and cluster, among rows, and among resources.
 
     Raises:
@@ -29,18 +34,18 @@ def unit_faults(cluster: Cluster) -> Iterator[Fault]:
     """
     units = cluster.list(GPU_UNIT).items
     owned = read_at_once(cluster, units)
-    yield from row_faults(units, GpuUnit.objects.all())
-    yield from doubled_faults(units, per=STOCK_ORDINAL_ANNOTATION)
+    yield from row_inconsistencies(units, GpuUnit.objects.all())
+    yield from duplicates(units, per=STOCK_ORDINAL_ANNOTATION)
     yield from _orphans(owned, {unit["metadata"]["uid"] for unit in units})
-    yield from _source_faults([u for u in units if _is_active(u)])
-    yield from _stock_faults({unit["metadata"]["uid"] for unit in units})
+    yield from _source_inconsistencies([u for u in units if _is_active(u)])
+    yield from _stock_inconsistencies({unit["metadata"]["uid"] for unit in units})
 
 
 def _is_active(unit: Manifest) -> bool:
     return role_of(unit["metadata"]["namespace"]) == UnitRole.ACTIVE
 
 
-def _orphans(owned: ListedObjects, uids: set[str]) -> Iterator[Fault]:
+def _orphans(owned: ListedObjects, uids: set[str]) -> Iterator[Inconsistency]:
     """Yield objects whose unit is deleted, unless an open row waits for their deletion."""
     rows = GpuUnit.objects.filter(deleted_at__isnull=True).exclude(uid="")
     live = list(rows.values_list("uid", "namespace", "name"))
@@ -49,7 +54,9 @@ def _orphans(owned: ListedObjects, uids: set[str]) -> Iterator[Fault]:
     for kind, item in owned.everything():
         is_known = _owners(item) & known or _name_of_unlabeled(item) in names
         if _is_managed(kind, item) and not is_known:
-            yield Fault("orphaned", f"{kind.kind} {full_name(item)}", "its owner is deleted")
+            yield Inconsistency(
+                "orphaned", f"{kind.kind} {full_name(item)}", "its owner is deleted"
+            )
 
 
 def _is_managed(kind: ResourceKind, item: Manifest) -> bool:
@@ -69,7 +76,7 @@ def _name_of_unlabeled(item: Manifest) -> tuple[str, str] | None:
     return item["metadata"]["namespace"], str(field(item, "metadata", "labels", UNIT_LABEL))
 
 
-def _source_faults(units: Sequence[Manifest]) -> Iterator[Fault]:
+def _source_inconsistencies(units: Sequence[Manifest]) -> Iterator[Inconsistency]:
     records = Records.of(units)
     named = [(unit, source) for unit in units if (source := source_of(unit))]
     given = [(unit, source) for unit, source in named if records.has_source(unit, source)]
@@ -79,24 +86,26 @@ def _source_faults(units: Sequence[Manifest]) -> Iterator[Fault]:
         consumer = records.consumed_by.get(source.uid, uid)
         if counts[source.uid] > 1:
             message = f"another unit has the same source, stock unit '{source.name}'"
-            yield Fault("doubled", full_name(unit), message)
+            yield Inconsistency("doubled", full_name(unit), message)
         elif consumer != uid and not records.is_pending(unit, source):
             message = f"another unit consumed its source, stock unit '{source.name}'"
-            yield Fault("doubled", full_name(unit), message)
+            yield Inconsistency("doubled", full_name(unit), message)
         elif not consumer and uid not in records.void_starts and not records.is_in_progress(unit):
             message = f"its source, stock unit '{source.name}', is not marked as consumed"
-            yield Fault("leaked", full_name(unit), message)
+            yield Inconsistency("leaked", full_name(unit), message)
 
 
-def _stock_faults(uids: set[str]) -> Iterator[Fault]:
+def _stock_inconsistencies(uids: set[str]) -> Iterator[Inconsistency]:
     stock = GpuUnit.objects.filter(role=UnitRole.STOCK)
     for row in stock.filter(claimed_by__phase__in=ENDED_PHASES, deleted_at__isnull=True):
-        yield Fault("leaked", str(row), "an operation that has ended still claims the stock unit")
+        yield Inconsistency(
+            "leaked", str(row), "an operation that has ended still claims the stock unit"
+        )
     consumed = stock.exclude(consumed_by="")
     for row in consumed.filter(uid__in=uids):
-        yield Fault(
+        yield Inconsistency(
             "leaked", str(row), "the stock unit was consumed, but its resource still exists"
         )
     consumers = GpuUnit.objects.exclude(uid="").values("uid")
     for row in consumed.filter(deleted_at__isnull=True).exclude(consumed_by__in=consumers):
-        yield Fault("lost", str(row), "the consumer of the stock unit has no row")
+        yield Inconsistency("lost", str(row), "the consumer of the stock unit has no row")

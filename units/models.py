@@ -41,7 +41,7 @@ class GpuUnit(MirrorRow):
         null=True,
         blank=True,
         on_delete=models.PROTECT,
-        help_text="Tenant of the unit; empty for stock and for units created with kubectl.",
+        help_text="Tenant of the unit. Empty for stock and for units created with kubectl.",
     )
     operation = models.ForeignKey(
         Operation,
@@ -49,7 +49,7 @@ class GpuUnit(MirrorRow):
         blank=True,
         on_delete=models.PROTECT,
         related_name="gpu_units",
-        help_text="Operation that created the unit; empty if it was created with kubectl.",
+        help_text="Operation that created the unit. Empty if it was created with kubectl.",
     )
     ordinal = models.PositiveIntegerField(
         null=True, blank=True, help_text="For stock: ordinal within the seeding, starting at 1."
@@ -71,7 +71,9 @@ class GpuUnit(MirrorRow):
         default=0, help_text="Number of ready pods: 0 or 1."
     )
     service_name = models.CharField(
-        max_length=63, blank=True, help_text="Name of the Service; empty if the resource has none."
+        max_length=63,
+        blank=True,
+        help_text="Name of the Service. Empty if the resource has no Service.",
     )
     access_url = models.CharField(
         max_length=300, blank=True, help_text="URL of the unit inside the cluster."
@@ -202,7 +204,7 @@ class UnitHistory(models.Model):
         blank=True,
         on_delete=models.SET_NULL,
         related_name="+",
-        help_text="Operation that caused the change; empty if no operation caused it.",
+        help_text="Operation that caused the change. Empty if no operation caused the change.",
     )
 
     class Meta:

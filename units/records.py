@@ -22,7 +22,7 @@ class Records:
     """The database state of some units, read after the units themselves."""
 
     consumed_by: Mapping[str, str]
-    """UID of the consumer of each stock unit that has a row; empty if it is not consumed."""
+    """UID of the consumer of each stock unit that has a row. Unconsumed stock has an empty UID."""
     versions: Mapping[str, int]
     """Resource version of the row of each stock unit."""
     open_stock: frozenset[str]

@@ -43,7 +43,7 @@ ERRORS_KEY = "x-errors"
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """The model of a response, and the values of its example that replace those of the fields."""
+    """The model of a response, and example values that replace the examples of its fields."""
 
     model: type[BaseModel]
     values: Mapping[str, Any] = field(default_factory=dict)

@@ -1,7 +1,7 @@
 """Compares the database with the cluster, for `manage.py check_consistency`. Read-only.
 
-The cluster is read before the rows, so a change in progress can be reported once. Only a fault
-that two consecutive comparisons find is a real inconsistency.
+The cluster is read before the rows, so a change in progress can be reported once. Only an
+inconsistency that two consecutive comparisons find is real.
 """
 
 from collections import Counter
@@ -20,7 +20,7 @@ from gpuplatform.reconciliation.models import MirrorRow
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Fault:
+class Inconsistency:
     """An inconsistency between the database and the cluster."""
 
     kind: str
@@ -38,8 +38,10 @@ def full_name(resource: Manifest) -> str:
     return f"{resource['metadata']['namespace']}/{resource['metadata']['name']}"
 
 
-def row_faults(resources: Sequence[Manifest], rows: QuerySet[MirrorRow]) -> Iterator[Fault]:
-    """Yield the faults between `resources` and `rows`. The resources must be read first."""
+def row_inconsistencies(
+    resources: Sequence[Manifest], rows: QuerySet[MirrorRow]
+) -> Iterator[Inconsistency]:
+    """Yield the differences of resources and rows. The resources must be read first."""
     creators = makers_among(operations_about(resources), resources)
     live = list(rows.filter(deleted_at__isnull=True))
     known, seen = {row.uid for row in live}, {one["metadata"]["uid"] for one in resources}
@@ -47,27 +49,27 @@ def row_faults(resources: Sequence[Manifest], rows: QuerySet[MirrorRow]) -> Iter
         creator = creators.get(resource["metadata"]["uid"])
         is_open = creator is not None and creator.phase in OPEN_PHASES
         if resource["metadata"]["uid"] not in known and not is_open:
-            yield Fault("leaked", full_name(resource), "the resource exists but has no row")
+            yield Inconsistency("leaked", full_name(resource), "the resource has no row")
     for row in live:
         if row.uid and row.uid not in seen and row.deletion_requested_at is None:
-            yield Fault("lost", str(row), "the row exists but its resource does not")
+            yield Inconsistency("lost", str(row), "the row exists but its resource does not")
     yield from _never_created([row for row in live if not row.uid])
 
 
-def _never_created(rows: Sequence[MirrorRow]) -> Iterator[Fault]:
+def _never_created(rows: Sequence[MirrorRow]) -> Iterator[Inconsistency]:
     creators = {row.pk: int(getattr(row, "operation_id", None) or 0) for row in rows}
     still_open = Operation.objects.filter(id__in=set(creators.values()), phase__in=OPEN_PHASES)
     waiting = set(still_open.values_list("id", flat=True))
     for row in rows:
         if creators[row.pk] not in waiting:
-            yield Fault(
+            yield Inconsistency(
                 "lost",
                 str(row),
                 "the resource was never created and no open operation creates it",
             )
 
 
-def doubled_faults(resources: Sequence[Manifest], *, per: str = "") -> Iterator[Fault]:
+def duplicates(resources: Sequence[Manifest], *, per: str = "") -> Iterator[Inconsistency]:
     """Yield resources that one operation created more than once for an annotation value `per`."""
 
     def key(resource: Manifest) -> tuple[str, ...]:
@@ -78,6 +80,6 @@ def doubled_faults(resources: Sequence[Manifest], *, per: str = "") -> Iterator[
     counts = Counter(key(resource) for resource in created)
     for resource in created:
         if counts[key(resource)] > 1:
-            yield Fault(
+            yield Inconsistency(
                 "doubled", full_name(resource), "its operation created more than one resource"
             )

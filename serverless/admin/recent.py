@@ -28,7 +28,7 @@ class RecentOutcomes:
 
     @property
     def success_rate(self) -> float | None:
-        """The share of ended invocations that succeeded, from 0 to 1; `None` without any."""
+        """Share of ended invocations that succeeded, from 0 to 1, or `None` if none has ended."""
         return self.succeeded / self.ended if self.ended else None
 
 

@@ -59,7 +59,7 @@ class Demand(Backlog):
     unpublished: int = 0
     """Number of accepted invocations that are not in the queue yet."""
     peak: int | None = None
-    """Maximum number of workers needed in the last idle timeout; `None` if that is unknown."""
+    """Maximum number of workers needed in the last idle timeout, or `None` if unknown."""
 
     @property
     def waiting(self) -> int:

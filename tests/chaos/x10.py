@@ -12,7 +12,7 @@ from gpuplatform.reconciliation import epoch
 from tests.db.units.conftest import world as world  # noqa: PLC0414 - the fixture
 from tests.db.units.test_crash_points import SCENARIOS, Points, end_of
 from tests.fakes.unit_world import UnitWorld
-from units.consistency import unit_faults
+from units.consistency import unit_inconsistencies
 
 pytestmark = [pytest.mark.django_db, pytest.mark.timeout(7200)]
 
@@ -32,7 +32,7 @@ def test_every_point_ends_as_the_undisturbed_run(
     wrong = [point for point, ended in enumerate(ends, 1) if ended != expected]
     act(world)
     world.work(12)
-    faults = list(unit_faults(world.cluster))
+    faults = list(unit_inconsistencies(world.cluster))
     told = f"same end {len(ends) - len(wrong):4}  faults {len(faults)}"
     with capsys.disabled():
         sys.stdout.write(f"\n{scenario:28} points {undisturbed.seen:4}  {told}\n")

@@ -26,7 +26,7 @@ from tests.factories.unit_resources import (
     work_off,
 )
 from tests.fakes.cluster import FakeCluster
-from units.consistency import unit_faults
+from units.consistency import unit_inconsistencies
 from units.models import GpuUnit
 from units.phases import STOCK_NAMESPACE, UnitRole
 from units.selectors import capacity_by_spec
@@ -58,7 +58,7 @@ def ask_deletion(name: str) -> Accepted:
 
 
 def faults(cluster: FakeCluster) -> list[str]:
-    return sorted(str(fault) for fault in unit_faults(cluster))
+    return sorted(str(fault) for fault in unit_inconsistencies(cluster))
 
 
 def test_a_lost_database_is_rebuilt_and_replays_answer_as_before(cluster: FakeCluster) -> None:

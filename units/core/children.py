@@ -46,7 +46,7 @@ def is_decided(live: Manifest, uid: str) -> bool:
 
 
 def deployment_actions(unit: UnitView, observed: ObservedUnit, *, replicas: int) -> list[Action]:
-    """Return the actions that apply the spec to the Deployment; none if it is unknown."""
+    """Return the actions that apply the spec to the Deployment, unless its state is unknown."""
     priority = _priority(unit, observed, is_starting=is_at_zero(observed) and replicas > 0)
     wanted = manifests.deployment(unit, replicas=replicas, priority=priority)
     match observed.deployment:
@@ -81,7 +81,7 @@ def _priority(unit: UnitView, observed: ObservedUnit, *, is_starting: bool) -> s
 
 
 def _decided_priority(live: Manifest) -> str:
-    """Return the priority class of a Deployment's pods; empty if it is not one of the platform."""
+    """Return the priority class of a Deployment's pods if the platform set it, or an empty string."""
     name = field(live, *_PRIORITY)
     return name if isinstance(name, str) and name in _CLASSES else ""
 

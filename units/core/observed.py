@@ -23,7 +23,7 @@ class ObservedUnit(Children):
     is_start_void: bool = False
     """Whether the last operation applied to the unit is a start that failed or was cancelled."""
     consumed_by: str = ""
-    """For stock: UID of the unit that consumed it, from its row; empty if it is not consumed."""
+    """For stock: UID of the unit that consumed it, from its row, or an empty string."""
     short_nodes: Sequence[Shortage] = ()
     """The nodes with a GPU shortage."""
 

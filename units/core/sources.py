@@ -37,7 +37,7 @@ class SourceHeld:
 
 @dataclass(frozen=True, slots=True)
 class SourceGone:
-    """This unit consumed the source, and no object of the source exists any more."""
+    """This unit consumed the source, and the objects of the source no longer exist."""
 
     may_preempt: bool
     """Whether the unit may preempt other pods to get the GPUs that the source held."""

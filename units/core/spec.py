@@ -112,7 +112,7 @@ class GPUUnitSpec(SpecModel):
 
     @property
     def ports(self) -> tuple[Port, ...]:
-        """The ports of the container; empty if the spec has no template."""
+        """The ports of the container. A spec without a template has no ports."""
         return (self.template or PodTemplate()).ports
 
     @property

@@ -157,7 +157,7 @@ def top_up(spec: GpuSpec) -> Accepted | None:
 
 
 def top_up_obstacle(spec: GpuSpec) -> str:
-    """Return a sentence that explains why a GPU spec is not topped up; empty if it can be."""
+    """Return the sentence that explains why a GPU spec is not topped up, or an empty string."""
     if not spec.is_enabled:
         return "The GPU spec is disabled."
     if spec.is_top_up_paused:

@@ -18,7 +18,7 @@ class ActionRequest:
     """The request to perform an action on one row, or to create a row."""
 
     row: Any
-    """The row; `None` for a creation."""
+    """The row, or `None` if the action creates an object."""
     operation_id: str
     values: Values
 

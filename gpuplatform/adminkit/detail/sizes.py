@@ -1,4 +1,4 @@
-"""Comparison of the desired image and sizes with those of the pod or its Deployment.
+"""Comparison of the desired image and sizes with the image and sizes of the pod or Deployment.
 
 The mirror does not store the actual values, so they are part of the live data. A value that
 cannot be read is unknown, not empty.

@@ -11,9 +11,9 @@ from gpuplatform.kube.kinds import STOCK_POOL
 from gpuplatform.kube.modes import get_cluster
 from gpuplatform.management.arguments import seconds
 from gpuplatform.management.required import cluster_errors
-from gpuplatform.operations.consistency import Fault, doubled_faults, row_faults
+from gpuplatform.operations.consistency import Inconsistency, duplicates, row_inconsistencies
 from inventory.models import StockPool
-from units.consistency import unit_faults
+from units.consistency import unit_inconsistencies
 
 PAUSE_SECONDS = 1.0
 
@@ -40,22 +40,22 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         until = time.monotonic() + options["wait"]
         with cluster_errors("The cluster could not be read"):
-            faults = _faults(get_cluster())
-            while faults and time.monotonic() < until:
+            found = _inconsistencies(get_cluster())
+            while found and time.monotonic() < until:
                 time.sleep(PAUSE_SECONDS)
-                faults &= _faults(get_cluster())
-        for fault in sorted(faults):
-            self.stdout.write(str(fault))
-        if faults:
-            msg = f"Number of inconsistent objects: {len(faults)}."
+                found &= _inconsistencies(get_cluster())
+        for inconsistency in sorted(found):
+            self.stdout.write(str(inconsistency))
+        if found:
+            msg = f"Number of inconsistent objects: {len(found)}."
             raise CommandError(msg)
         self.stdout.write("The database and the cluster are consistent.")
 
 
-def _faults(cluster: Cluster) -> set[Fault]:
+def _inconsistencies(cluster: Cluster) -> set[Inconsistency]:
     pools = cluster.list(STOCK_POOL).items
     return {
-        *row_faults(pools, StockPool.objects.all()),
-        *doubled_faults(pools),
-        *unit_faults(cluster),
+        *row_inconsistencies(pools, StockPool.objects.all()),
+        *duplicates(pools),
+        *unit_inconsistencies(cluster),
     }

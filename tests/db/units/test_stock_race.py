@@ -11,7 +11,7 @@ from gpuplatform.operations import driver
 from gpuplatform.operations.services import Accepted
 from tests.fakes.threads import at_once
 from tests.fakes.unit_world import UnitWorld
-from units.consistency import unit_faults
+from units.consistency import unit_inconsistencies
 from units.models import GpuUnit
 
 pytestmark = [
@@ -44,7 +44,7 @@ def test_of_60_requests_over_50_stock_exactly_50_become_units(world: UnitWorld) 
     assert list(live.filter(role="stock")) == []
     assert Counter(live.values_list("role", "phase")) == {("active", "Ready"): STOCK}
     assert live.values("source_uid").distinct().count() == STOCK
-    assert list(unit_faults(world.cluster)) == []
+    assert list(unit_inconsistencies(world.cluster)) == []
 
 
 def _asked(world: UnitWorld) -> list[object]:
