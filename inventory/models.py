@@ -99,7 +99,7 @@ class GpuSpec(models.Model):
     product = models.CharField(
         max_length=63,
         blank=True,
-        help_text="Required value of the node label `nvidia.com/gpu.product`. Empty means any product.",
+        help_text="Value of the node label `nvidia.com/gpu.product`. Empty means any product.",
     )
     placement = models.JSONField(
         default=dict,

@@ -81,7 +81,7 @@ def _priority(unit: UnitView, observed: ObservedUnit, *, is_starting: bool) -> s
 
 
 def _decided_priority(live: Manifest) -> str:
-    """Return the priority class of a Deployment's pods if the platform set it, or an empty string."""
+    """Return the priority class that the platform set, or an empty string."""
     name = field(live, *_PRIORITY)
     return name if isinstance(name, str) and name in _CLASSES else ""
 

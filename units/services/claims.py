@@ -37,7 +37,8 @@ The deletion event of the last pod usually triggers the reconciliation much earl
 def claimable_stock(spec_name: str, *, stock_name: str = "") -> QuerySet[GpuUnit]:
     """Return the claimable stock units of a GPU spec, oldest first.
 
-    A disabled GPU spec has no claimable stock units. If `stock_name` is specified, return only the stock unit with this name.
+    A disabled GPU spec has no claimable stock units. If `stock_name` is specified, return only the
+    stock unit with this name.
     """
     disabled = GpuSpec.objects.filter(name=OuterRef("spec_name"), is_enabled=False)
     free = claimable(spec_name).filter(~Exists(disabled))
