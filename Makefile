@@ -97,11 +97,7 @@ check: lint types contracts  ## Check format, lint, types, imports and generated
 	@$(PY) manage.py check
 	@# makemigrations also reads the migration history of a database, which is not required here.
 	@$(PY) -W "ignore:Got an error checking" manage.py makemigrations --check --dry-run
-	@$(PY) manage.py export_crds --check
-	@$(PY) manage.py export_settings --check
-	@$(PY) manage.py export_reasons --check
-	@$(PY) manage.py export_rbac --check
-	@$(PY) manage.py export_dashboards --check
+	@$(PY) manage.py export --check
 	@mkdir -p .data && $(PY) manage.py spectacular --validate --fail-on-warn --file .data/openapi.yaml
 	@diff -u docs/openapi.yaml .data/openapi.yaml || { echo "The API changed. Run 'make swagger'." >&2; exit 1; }
 	@$(PY) -m pytest -q tests/contract/test_openapi.py
@@ -126,13 +122,10 @@ ci: check test  ## Run the checks and the tests.
 
 .PHONY: manifests docs swagger pictures requirements
 manifests: setup  ## Generate CRDs, RBAC and dashboards in deploy/.
-	@$(PY) manage.py export_crds
-	@$(PY) manage.py export_rbac
-	@$(PY) manage.py export_dashboards
+	@$(PY) manage.py export crds rbac dashboards
 
 docs: setup  ## Generate docs/configuration.md and docs/reasons.md.
-	@$(PY) manage.py export_settings
-	@$(PY) manage.py export_reasons
+	@$(PY) manage.py export settings reasons
 
 swagger: setup  ## Generate docs/openapi.yaml.
 	@mkdir -p docs && $(PY) manage.py spectacular --validate --fail-on-warn --file docs/openapi.yaml

@@ -1,6 +1,6 @@
 """The service account and the permissions of each process in a cluster.
 
-`manage.py export_rbac` writes the manifests to `deploy/`, and `install_cluster --accounts` applies
+`manage.py export rbac` writes the manifests to `deploy/`, and `install_cluster --accounts` applies
 them. A test compares the permissions with the audit log of the API server.
 """
 

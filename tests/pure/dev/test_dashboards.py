@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from gpuplatform.deployment.dashboards import (
+from gpuplatform.dev.generated.dashboards import (
     COLUMNS,
     DASHBOARDS,
     Dashboard,

@@ -1,0 +1,1 @@
+"""Files of the repository that are generated from declarations in the code."""
