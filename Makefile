@@ -5,7 +5,7 @@ VENV ?= .venv
 PY := $(VENV)/bin/python
 INSTALL := VENV=$(VENV) sh requirements/install.sh
 CODE := manage.py gpuplatform inventory units serverless tests
-KUBERNETES := tests/cluster/controlplane/launcher.py
+KUBERNETES := -m tests.cluster.controlplane.launcher
 # The Python version of the image, such as 3.13.
 IMAGE_PYTHON := $(shell sed -n -E 's/^FROM python:([0-9]+\.[0-9]+).*/\1/p' Dockerfile | head -n 1)
 # Management commands and checks run in development mode.
@@ -34,9 +34,9 @@ recover:  ## Import the state of the cluster after the database was restored or 
 	@$(INSTALL) run
 	@GPUPLATFORM_RUN_BY=make exec $(PY) -m gpuplatform.dev.embedded recover
 
-cluster:  ## Run a real control plane with three simulated nodes until Ctrl-C (needs Go).
+cluster:  ## Run a real control plane until Ctrl-C (needs Go): 3 simulated nodes, or 2 real ones with NODES=real.
 	@$(INSTALL) run
-	@exec $(PY) $(KUBERNETES) --nodes 3
+	@exec $(PY) $(if $(filter real,$(NODES)),-m tests.node up,$(KUBERNETES) --nodes 3)
 
 demo-load:  ## Create demo rows in a running development platform (N=100000; N=0 deletes them).
 	@$(INSTALL) run
@@ -44,10 +44,10 @@ demo-load:  ## Create demo rows in a running development platform (N=100000; N=0
 
 ##@ Test
 
-.PHONY: test test-pure test-long test-cluster test-image-python image-check fuzz model coverage golden
+.PHONY: test test-pure test-long test-cluster test-node test-image-python image-check fuzz model coverage golden
 test:  ## Run all tests except the long ones (PYTEST_ARGS). The tests start their own servers.
 	@$(INSTALL) test
-	@$(PY) -m pytest -n 3 --dist loadgroup -m "not long" $(PYTEST_ARGS)
+	@$(PY) -m pytest -n 3 --dist loadgroup -m "not long and not node" $(PYTEST_ARGS)
 
 test-pure:  ## Run the tests that need no server (PYTEST_ARGS).
 	@$(INSTALL) test
@@ -55,13 +55,18 @@ test-pure:  ## Run the tests that need no server (PYTEST_ARGS).
 
 test-long:  ## Run the long tests: killed processes, browsers, fault injection (PYTEST_ARGS).
 	@$(INSTALL) test
-	@GPUPLATFORM_TEST_PODS=5000 $(PY) -m pytest -n 3 --dist loadgroup -m long $(PYTEST_ARGS)
+	@GPUPLATFORM_TEST_PODS=5000 $(PY) -m pytest -n 3 --dist loadgroup -m "long and not node" $(PYTEST_ARGS)
 
 # These tests mostly wait, so more workers than processors keep the processors busy.
 test-cluster:  ## Run the cluster tests on a real control plane (needs Go; PYTEST_ARGS).
 	@$(INSTALL) test
 	@$(PY) $(KUBERNETES) --build-only
 	@$(PY) -m pytest tests/cluster --server controlplane -n 4 --dist loadgroup $(PYTEST_ARGS)
+
+# The tests and the platform's servers run in the network namespace of the nodes.
+test-node:  ## Run the tests on real nodes with containers (needs root and Go; PYTEST_ARGS).
+	@$(INSTALL) test
+	@$(PY) -m tests.node test -m "not long" $(PYTEST_ARGS)
 
 test-image-python:  ## Run `make test` on the Python version of the image, in .venv-image.
 	@python=$$(sh requirements/python.sh $(IMAGE_PYTHON)) && \
@@ -82,7 +87,7 @@ model:  ## Explore all orders of events in the hand-over (ARGS="stop2 --without 
 
 coverage:  ## Measure the branch coverage of `make test`: at least 95 %, and 100 % in core/.
 	@$(INSTALL) test
-	@$(PY) -m pytest -n 3 --dist loadgroup -m "not long" --cov --cov-report= $(PYTEST_ARGS)
+	@$(PY) -m pytest -n 3 --dist loadgroup -m "not long and not node" --cov --cov-report= $(PYTEST_ARGS)
 	@$(PY) -m coverage report --skip-covered
 	@$(PY) -m coverage report --show-missing --skip-covered --include="*/core/*" --fail-under=100
 

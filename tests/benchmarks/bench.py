@@ -31,8 +31,10 @@ from gpuplatform.kube.client import Cluster
 from gpuplatform.kube.kinds import GPU_UNIT
 from tests.acceptance.platform import Answer, RunningPlatform
 from tests.benchmarks.pools import cpu_seconds
-from tests.cluster.controlplane.launcher import AUDIT_LOG, KUBERNETES
-from tests.cluster.servers import LAUNCHER, process, wait_for
+from tests.cluster.controlplane import launcher
+from tests.cluster.controlplane.flags import AUDIT_LOG
+from tests.cluster.controlplane.programs import KUBERNETES
+from tests.cluster.servers import process, wait_for
 from tests.cluster.world import Http
 
 UNITS = "/api/v1/gpu-units"
@@ -346,7 +348,7 @@ def on_control_plane(
     with contextlib.ExitStack() as stack:
         folder = _folder(stack)
         log = folder / "launcher.log"
-        command = [sys.executable, str(LAUNCHER), "--unthrottled"]
+        command = [*launcher.COMMAND, "--unthrottled"]
         running = stack.enter_context(process(command, log))
         wait_for(lambda: b"ready;" in log.read_bytes(), running, log, BUILD_SECONDS)
         lines = log.read_text("utf-8").splitlines()

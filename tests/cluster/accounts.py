@@ -18,7 +18,7 @@ from gpuplatform.deployment.permissions import (
     Place,
 )
 from gpuplatform.kube.kinds import GROUP, SERVICE_ACCOUNT
-from tests.cluster.controlplane.launcher import AUDIT_LOG
+from tests.cluster.controlplane.flags import AUDIT_LOG
 from tests.cluster.world import Http
 
 SYSTEM_NAMESPACE = "gpu-platform"

@@ -22,10 +22,10 @@ from gpuplatform.deployment.installation import CRDS
 from gpuplatform.kube.client import Cluster
 from gpuplatform.kube.kinds import Manifest
 from gpuplatform.kube.modes import KubeMode, open_cluster
+from tests.cluster.controlplane import launcher
 from tests.cluster.world import Http, condition
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-LAUNCHER = REPOSITORY / "tests" / "cluster" / "controlplane" / "launcher.py"
 NODES, GPUS = 3, 8
 START_SECONDS = 60.0
 BUILD_SECONDS = 1500.0
@@ -120,7 +120,7 @@ def control_plane(folder: Path, definitions: Sequence[Manifest]) -> Iterator[Pat
     log, given = folder / "launcher.log", folder / "definitions.json"
     given.write_text(json.dumps(definitions))
     # It makes a folder of its own, and removes it even when this process is killed.
-    command = [sys.executable, str(LAUNCHER), "--definitions", str(given)]
+    command = [*launcher.COMMAND, "--definitions", str(given)]
     with process(command, log) as running:
         wait_for(lambda: b"ready;" in log.read_bytes(), running, log, BUILD_SECONDS)
         lines = log.read_text("utf-8").splitlines()

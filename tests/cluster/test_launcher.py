@@ -4,20 +4,20 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster.controlplane import launcher
+from tests.cluster.controlplane import programs
 
 
 def test_programs_of_kubebuilder_assets_are_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in launcher.COMPONENTS:
+    for name in programs.COMPONENTS:
         (tmp_path / name).touch()
     monkeypatch.setenv("KUBEBUILDER_ASSETS", str(tmp_path))
 
-    found = launcher.programs()
+    found = programs.programs()
 
     assert found["etcd"] == [str(tmp_path / "etcd")]
-    assert set(found) == set(launcher.COMPONENTS)
+    assert set(found) == set(programs.COMPONENTS)
 
 
 def test_missing_assets_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -25,8 +25,8 @@ def test_missing_assets_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     (tmp_path / "kube-apiserver").touch()
     monkeypatch.setenv("KUBEBUILDER_ASSETS", str(tmp_path))
 
-    with pytest.raises(launcher.CannotStart) as refusal:
-        launcher.programs()
+    with pytest.raises(programs.CannotStart) as refusal:
+        programs.programs()
 
     assert "has no kube-controller-manager, kube-scheduler." in str(refusal.value)
 
@@ -36,8 +36,8 @@ def test_missing_go_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setenv("PATH", "")
 
-    with pytest.raises(launcher.CannotStart) as refusal:
-        launcher.programs()
+    with pytest.raises(programs.CannotStart) as refusal:
+        programs.programs()
 
     assert str(refusal.value).startswith("A real control plane needs Go")
 
@@ -45,10 +45,10 @@ def test_missing_go_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 def test_a_built_binary_is_reused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("KUBEBUILDER_ASSETS", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr(launcher, "_build", lambda binary: binary.touch())
+    monkeypatch.setattr(programs, "_build", lambda binary: binary.touch())
 
-    first = launcher.built_binary()
+    first = programs.built_binary()
     monkeypatch.setenv("PATH", "")
 
-    assert launcher.built_binary() == first
+    assert programs.built_binary() == first
     assert tmp_path in first.parents

@@ -38,7 +38,8 @@ def test_ci_is_the_checks_and_the_tests() -> None:
     [steps] = re.findall(r'^STEPS="(.*)"$', (ROOT / ".ci/run").read_text(), flags=re.MULTILINE)
     # The tests come first: their target installs what it uses.
     assert steps.split() == [
-        *("test", "check", "fuzz", "image-check", "test-image-python", "test-cluster")
+        *("test", "check", "fuzz", "image-check", "test-image-python", "test-cluster"),
+        "test-node",
     ]
     assert set(steps.split()) <= set(targets)
 

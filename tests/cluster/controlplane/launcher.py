@@ -1,9 +1,8 @@
 """Starts a real Kubernetes control plane: etcd, API server, controller manager, scheduler.
 
-`python tests/cluster/controlplane/launcher.py --nodes 3` runs one until Ctrl-C and prints its
-kubeconfig. Tests start the same command. The programs are those of `KUBEBUILDER_ASSETS` if it is
-set; otherwise Go builds one binary from the module in this folder, which is cached in the cache
-directory of the user.
+`python -m tests.cluster.controlplane.launcher --nodes 3` runs one with simulated nodes until
+Ctrl-C and prints its kubeconfig. Tests start the same command. The programs are those of
+`KUBEBUILDER_ASSETS` if it is set; otherwise Go builds them (`programs.py`).
 
 All files are in one directory. The programs end with this process, also when it is killed.
 """
@@ -12,8 +11,6 @@ import argparse
 import base64
 import contextlib
 import ctypes
-import fcntl
-import hashlib
 import json
 import os
 import secrets
@@ -32,120 +29,22 @@ from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any, Self
 
-MODULE = Path(__file__).resolve().parent
-REPOSITORY = MODULE.parents[2]
-MODULE_FILES = ("go.mod", "go.sum", "main.go")
-COMPONENTS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler")
-KUBERNETES = (1, 36, 3)
+from tests.cluster.controlplane import flags
+from tests.cluster.controlplane.programs import CannotStart, programs, say
+
+REPOSITORY = Path(__file__).resolve().parents[3]
+COMMAND = (sys.executable, "-m", "tests.cluster.controlplane.launcher")
+"""The command that runs a control plane, in the directory of the repository."""
 
 START_SECONDS = 60.0
 STOP_SECONDS = 5.0
 ATTEMPTS = 3
 """Number of attempts; a port can be taken between finding and using it."""
 PR_SET_PDEATHSIG = 1
-AUDIT_LOG = "audit.log"
-"""The audit log in the folder: a line of JSON for each request of a ServiceAccount."""
-AUDIT_POLICY = {
-    "apiVersion": "audit.k8s.io/v1",
-    "kind": "Policy",
-    "omitStages": ["RequestReceived"],
-    "rules": [
-        {"level": "Metadata", "userGroups": ["system:serviceaccounts"]},
-        {"level": "None"},
-    ],
-}
 
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-BACK_OFF_SECONDS = 1
-"""Maximum back-off of unschedulable pods in the scheduler; the default is ten seconds."""
-
 GARBAGE = {"GOGC": "400", "GOMEMLIMIT": "1GiB"}
 """Fewer garbage collections: the processes live for minutes."""
-ALONE = ("--leader-elect=false", "--bind-address=127.0.0.1")
-REQUESTS, UNTHROTTLED_REQUESTS = (500, 1000), (2000, 4000)
-"""Requests per second and burst of the controllers and the scheduler."""
-EVICTION = ("node-lifecycle", "taint-eviction", "device-taint-eviction")
-UNTHROTTLED_CONTROLLERS = [
-    "--concurrent-deployment-syncs=20",
-    "--concurrent-replicaset-syncs=20",
-    "--concurrent-gc-syncs=20",
-    "--controllers=" + ",".join(["*", *(f"-{name}-controller" for name in EVICTION)]),
-]
-"""Flags without eviction: the load of a benchmark can delay the heartbeats of nodes."""
-
-
-class CannotStart(Exception):
-    """The control plane cannot be started; the message names the cause."""
-
-
-def programs() -> dict[str, list[str]]:
-    """Return the command of each component; build the components if necessary.
-
-    Raises:
-        CannotStart: a program is missing and cannot be built.
-    """
-    assets = os.environ.get("KUBEBUILDER_ASSETS", "")
-    if assets:
-        missing = [name for name in COMPONENTS if not (Path(assets) / name).is_file()]
-        if missing:
-            raise CannotStart(f"KUBEBUILDER_ASSETS={assets} has no {', '.join(missing)}.")
-        return {name: [str(Path(assets) / name)] for name in COMPONENTS}
-    binary = str(built_binary())
-    return {name: [binary, name] for name in COMPONENTS}
-
-
-def built_binary() -> Path:
-    """Return the cached binary of this version of the module; build it if it does not exist."""
-    content = b"".join((MODULE / name).read_bytes() for name in MODULE_FILES)
-    key = hashlib.sha256(content).hexdigest()[:16]
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    folder = cache / "gpuplatform" / f"controlplane-{key}"
-    binary = folder / "controlplane"
-    if binary.is_file():
-        return binary
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not binary.is_file():
-            _build(binary)
-    return binary
-
-
-def _build(binary: Path) -> None:
-    if shutil.which("go") is None:
-        raise CannotStart(
-            "A real control plane needs Go (https://go.dev/dl) to be built, or KUBEBUILDER_ASSETS"
-            f" with the programs {', '.join(COMPONENTS)}."
-        )
-    say(f"Building the control plane, once: 5 to 10 minutes on 2 cores. It is cached as {binary}")
-    major, minor, patch = KUBERNETES
-    package = "k8s.io/component-base/version"
-    flags = (
-        f"-s -w -X {package}.gitVersion=v{major}.{minor}.{patch}"
-        f" -X {package}.gitMajor={major} -X {package}.gitMinor={minor}"
-    )
-    part = binary.with_suffix(".part")
-    done = subprocess.run(
-        [
-            "nice",
-            "go",
-            "build",
-            "-trimpath",
-            "-buildvcs=false",
-            "-ldflags",
-            flags,
-            "-o",
-            part,
-            ".",
-        ],
-        cwd=MODULE,
-        env=os.environ | {"CGO_ENABLED": "0"},
-        check=False,
-        stdout=sys.stderr,
-    )
-    if done.returncode != 0:
-        raise CannotStart("The control plane could not be built; see the output of Go above.")
-    part.replace(binary)
 
 
 class ControlPlane:
@@ -154,7 +53,8 @@ class ControlPlane:
     `folder` contains certificates, tokens, kubeconfig, logs and data; by default it is a temporary
     one. With `is_unthrottled` its clients are not limited, for
     benchmarks. `definitions` are custom kinds that exist before the controllers start: the garbage
-    collector discovers later ones only twice a minute.
+    collector discovers later ones only twice a minute. With `real_nodes` the API server listens in
+    their network too, and pods get ServiceAccount tokens; `tests/node` starts the nodes.
     """
 
     def __init__(
@@ -165,6 +65,7 @@ class ControlPlane:
         gpus: int = 8,
         is_unthrottled: bool = False,
         definitions: Sequence[Mapping[str, Any]] = (),
+        real_nodes: flags.RealNodes | None = None,
     ) -> None:
         self._commands = programs()
         self._owns_folder = folder is None
@@ -174,8 +75,8 @@ class ControlPlane:
         self._nodes = nodes
         self._gpus = gpus
         self._is_unthrottled = is_unthrottled
-        self._requests = UNTHROTTLED_REQUESTS if is_unthrottled else REQUESTS
         self._definitions = definitions
+        self._real_nodes = real_nodes
         self._token = secrets.token_urlsafe(24)
         self._running: dict[str, subprocess.Popen[bytes]] = {}
 
@@ -214,18 +115,40 @@ class ControlPlane:
             CannotStart: always, with the last lines of the log of the program.
         """
         while True:
-            self._check_alive()
+            self.check_alive()
             time.sleep(0.5)
+
+    def kubeconfig_of(self, user: str) -> str:
+        """Return the kubeconfig of a user of the real nodes."""
+        assert self._real_nodes is not None
+        config = json.loads(self.kubeconfig.read_text("utf-8"))
+        config["users"][0]["user"] = {"token": self._real_nodes.tokens[user]}
+        return json.dumps(config)
+
+    def check_alive(self) -> None:
+        """Check that no program has ended.
+
+        Raises:
+            CannotStart: a program has ended; with the last lines of its log.
+        """
+        for name, process in self._running.items():
+            if process.poll() is not None:
+                raise CannotStart(
+                    f"{name} ended with {process.returncode}: {self._last_words(name)}"
+                )
 
     def _start(self) -> None:
         shutil.rmtree(self.folder / "etcd", ignore_errors=True)
         with free_ports(5) as ports:
             pass
         client, peer, secure, controllers, scheduler = ports
-        self._write_private("tokens.csv", f'{self._token},admin,admin,"system:masters"\n')
-        self._write_private("audit-policy.json", json.dumps(AUDIT_POLICY))
-        self._run("etcd", etcd_flags(self.folder / "etcd", client, peer))
-        self._run("kube-apiserver", apiserver_flags(self.folder, client, secure))
+        nodes = self._real_nodes
+        tokens = [f'{self._token},admin,admin,"system:masters"']
+        tokens += nodes.token_lines() if nodes else []
+        self._write_private("tokens.csv", "\n".join(tokens) + "\n")
+        self._write_private("audit-policy.json", json.dumps(flags.AUDIT_POLICY))
+        self._run("etcd", flags.etcd_flags(self.folder / "etcd", client, peer))
+        self._run("kube-apiserver", flags.apiserver_flags(self.folder, client, secure, nodes))
         self._wait_for("kube-apiserver", f"https://127.0.0.1:{secure}/readyz")
         self._write_private("kubeconfig", json.dumps(self._kubeconfig(secure), indent=1))
         self._define(f"https://127.0.0.1:{secure}")
@@ -258,36 +181,31 @@ class ControlPlane:
                 self._wait_for("kube-apiserver", f"{server}/{path}")
 
     def _run_controllers(self, port: int) -> None:
-        key = f"--service-account-private-key-file={self.folder / 'certs' / 'apiserver.key'}"
-        flags = [f"--kubeconfig={self.kubeconfig}", f"--secure-port={port}", key, *ALONE]
-        flags += ["--node-monitor-period=2s", "--node-monitor-grace-period=16s"]
-        flags += [f"--kube-api-qps={self._requests[0]}", f"--kube-api-burst={self._requests[1]}"]
-        if self._is_unthrottled:
-            flags += UNTHROTTLED_CONTROLLERS
-        self._run("kube-controller-manager", flags)
+        arguments = flags.controller_flags(
+            self.kubeconfig,
+            self.folder,
+            port,
+            self._real_nodes,
+            is_unthrottled=self._is_unthrottled,
+        )
+        self._run("kube-controller-manager", arguments)
 
     def _run_scheduler(self, port: int) -> None:
-        qps, burst = self._requests
-        connection = {"kubeconfig": str(self.kubeconfig), "qps": qps, "burst": burst}
-        config = {
-            "apiVersion": "kubescheduler.config.k8s.io/v1",
-            "kind": "KubeSchedulerConfiguration",
-            "clientConnection": connection,
-            "podMaxBackoffSeconds": BACK_OFF_SECONDS,
-        }
+        config = flags.scheduler_configuration(
+            self.kubeconfig, is_unthrottled=self._is_unthrottled
+        )
         self._write_private("scheduler.json", json.dumps(config))
-        flags = [f"--config={self.folder / 'scheduler.json'}", f"--secure-port={port}", *ALONE]
-        self._run("kube-scheduler", flags)
+        self._run("kube-scheduler", flags.scheduler_flags(self.folder / "scheduler.json", port))
 
     def _run_kubelet(self) -> None:
         shape = ["--nodes", str(self._nodes), "--gpus", str(self._gpus), "--lease", "4"]
         self._commands["kubelet"] = [sys.executable, "-m", "gpuplatform.dev.simulator.kubelet"]
         self._run("kubelet", ["--kubeconfig", str(self.kubeconfig), *shape])
 
-    def _run(self, name: str, flags: list[str]) -> None:
+    def _run(self, name: str, arguments: list[str]) -> None:
         with (self.folder / f"{name}.log").open("wb") as log:
             self._running[name] = subprocess.Popen(
-                [*self._commands[name], *flags],
+                [*self._commands[name], *arguments],
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 stdin=subprocess.DEVNULL,
@@ -300,7 +218,7 @@ class ControlPlane:
     def _wait_for(self, name: str, url: str) -> None:
         deadline = time.monotonic() + START_SECONDS
         while not self._answers(url):
-            self._check_alive()
+            self.check_alive()
             if time.monotonic() > deadline:
                 words = self._last_words(name)
                 raise CannotStart(f"{name} was not ready in {START_SECONDS:.0f} s: {words}")
@@ -327,13 +245,6 @@ class ControlPlane:
         except OSError:
             return 0
 
-    def _check_alive(self) -> None:
-        for name, process in self._running.items():
-            if process.poll() is not None:
-                raise CannotStart(
-                    f"{name} ended with {process.returncode}: {self._last_words(name)}"
-                )
-
     def _last_words(self, name: str) -> str:
         lines = (self.folder / f"{name}.log").read_text("utf-8", "replace").splitlines()
         return " | ".join(lines[-5:]) or "no output"
@@ -345,8 +256,10 @@ class ControlPlane:
 
     def _kubeconfig(self, port: int) -> dict[str, object]:
         authority = base64.b64encode((self.folder / "certs" / "apiserver.crt").read_bytes())
+        # The certificate is for the address in the network of the nodes, if there are any.
+        host = self._real_nodes.address if self._real_nodes else "127.0.0.1"
         server = {
-            "server": f"https://127.0.0.1:{port}",
+            "server": f"https://{host}:{port}",
             "certificate-authority-data": authority.decode(),
         }
         name = "controlplane"
@@ -373,52 +286,6 @@ class ControlPlane:
         self._running.clear()
 
 
-def etcd_flags(data: Path, client: int, peer: int) -> list[str]:
-    """Return the flags of a single etcd without durability."""
-    client_url, peer_url = f"http://127.0.0.1:{client}", f"http://127.0.0.1:{peer}"
-    return [
-        f"--data-dir={data}",
-        f"--listen-client-urls={client_url}",
-        f"--advertise-client-urls={client_url}",
-        f"--listen-peer-urls={peer_url}",
-        f"--initial-advertise-peer-urls={peer_url}",
-        f"--initial-cluster=default={peer_url}",
-        "--unsafe-no-fsync",
-        "--backend-batch-interval=2s",
-        "--log-level=warn",
-    ]
-
-
-def apiserver_flags(folder: Path, etcd: int, port: int) -> list[str]:
-    """Return the flags of an API server with RBAC and ServiceAccount tokens.
-
-    It creates its certificate in `folder/certs`; the same key signs the tokens. Pods need no
-    ServiceAccount, since no program runs in them.
-    """
-    key = folder / "certs" / "apiserver.key"
-    return [
-        f"--etcd-servers=http://127.0.0.1:{etcd}",
-        f"--secure-port={port}",
-        "--bind-address=127.0.0.1",
-        f"--cert-dir={folder / 'certs'}",
-        "--service-account-issuer=https://kubernetes.default.svc",
-        f"--service-account-key-file={key}",
-        f"--service-account-signing-key-file={key}",
-        f"--token-auth-file={folder / 'tokens.csv'}",
-        "--authorization-mode=RBAC",
-        "--service-cluster-ip-range=10.96.0.0/16",
-        "--disable-admission-plugins=ServiceAccount",
-        # Some distributions enable it: an owner reference then needs a right on the owner.
-        "--enable-admission-plugins=OwnerReferencesPermissionEnforcement",
-        f"--audit-policy-file={folder / 'audit-policy.json'}",
-        f"--audit-log-path={folder / AUDIT_LOG}",
-        "--endpoint-reconciler-type=none",
-        "--delete-collection-workers=4",
-        # Requests of administrators are not queued, so priority and fairness is not needed.
-        "--enable-priority-and-fairness=false",
-    ]
-
-
 @contextlib.contextmanager
 def free_ports(count: int) -> Iterator[list[int]]:
     """Yield unused ports, reserved until the block ends."""
@@ -434,12 +301,6 @@ def free_ports(count: int) -> Iterator[list[int]]:
 def die_with_parent() -> None:
     """Request the kernel to kill this process when its parent ends."""
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-
-
-def say(words: str) -> None:
-    """Print to standard error; standard output is for the kubeconfig."""
-    sys.stderr.write(words + "\n")
-    sys.stderr.flush()
 
 
 def stop_when_asked(_number: int, _frame: FrameType | None) -> None:

@@ -1,0 +1,51 @@
+"""The command line of the real nodes.
+
+python -m tests.node build                builds what the nodes consist of
+python -m tests.node test [PYTEST_ARGS]   runs the tests of this folder on real nodes
+python -m tests.node up [NODES]           runs a cluster until Ctrl-C, and prints its kubeconfig
+
+`test` and `up` run in their own network and mount namespaces, which have no way to another
+network; only building needs one.
+"""
+
+import os
+import sys
+from typing import NoReturn
+
+from tests.cluster.controlplane.programs import CannotStart, say
+from tests.node import builds, requirements
+
+ISOLATED = ["unshare", "--mount", "--net", "--propagation", "private", "--"]
+WITH_LOOPBACK = ["sh", "-c", 'ip link set lo up && exec "$@"', "sh"]
+MODULES = {"test": ["pytest", "tests/node"], "up": ["tests.node.up"]}
+USAGE = "usage: python -m tests.node build | test [PYTEST_ARGS] | up [NODES]"
+
+
+def main(arguments: list[str]) -> int:
+    """Check the machine, build, and become the command in its namespaces."""
+    command, further = arguments[:1], arguments[1:]
+    if command != ["build"] and not MODULES.keys() & {*command}:
+        say(USAGE)
+        return 2
+    sentence = requirements.missing_sentence()
+    if sentence:
+        say(sentence)
+        return 1
+    try:
+        builds.all_built()
+    except CannotStart as error:
+        say(str(error))
+        return 1
+    if command != ["build"]:
+        become([*MODULES[command[0]], *further])
+    return 0
+
+
+def become(module: list[str]) -> NoReturn:
+    """Replace this process by a Python module in new namespaces."""
+    command = [*ISOLATED, *WITH_LOOPBACK, sys.executable, "-m", *module]
+    os.execvp(command[0], command)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,52 @@
+"""Pods of the test image, and their HTTP server."""
+
+import json
+from typing import Any
+
+import urllib3
+
+from gpuplatform.kube.kinds import POD, Manifest
+from tests.cluster.world import World, is_ready
+from tests.node.images import APP
+
+PORT = 8080
+HTTP = {"ports": [{"name": "http", "port": PORT}]}
+"""The template of a unit with the test image."""
+_POOL = urllib3.PoolManager(retries=False, timeout=5)
+
+
+def run_app(world: World, name: str, node: str, **labels: str) -> Manifest:
+    """Run the test image on a node, and return the pod once it is ready."""
+    container = {
+        "name": "app",
+        "image": APP,
+        "readinessProbe": {"httpGet": {"path": "/", "port": PORT}, "periodSeconds": 1},
+    }
+    spec = {
+        "nodeSelector": {"kubernetes.io/hostname": node},
+        "terminationGracePeriodSeconds": 1,
+        "containers": [container],
+    }
+    world.create(POD, {"metadata": {"name": name, "labels": labels}, "spec": spec})
+
+    def ready() -> Manifest | None:
+        pod = world.get(POD, name)
+        return pod if is_ready(pod) else None
+
+    return world.until(ready)
+
+
+def address(pod: Manifest) -> str:
+    """Return the URL of the server in a pod."""
+    return f"http://{pod['status']['podIP']}:{PORT}"
+
+
+def describe(url: str) -> Any:
+    """Return the description that the server gives of its container."""
+    return json.loads(_POOL.request("GET", url).data)
+
+
+def reaches(client: Manifest, server: Manifest) -> bool:
+    """Return whether a pod can reach another one."""
+    reply = _POOL.request("GET", f"{address(client)}/fetch", fields={"url": address(server)})
+    return reply.status == 200

@@ -1,0 +1,121 @@
+"""A registry that only serves: the image archives of a directory, as `ADDRESS/NAME:TAG`.
+
+The name of an image is that of its archive; every tag is the same image. Below `slow/` blobs
+arrive slowly. A name that no archive has does not exist.
+"""
+
+import contextlib
+import json
+import tarfile
+import threading
+import time
+from collections.abc import Iterator
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+from typing_extensions import override
+
+from tests.node.archive import MANIFEST
+
+PORT = 5000
+SLOW = "slow/"
+SLOW_BYTES_PER_SECOND = 400_000
+PIECES_PER_SECOND = 10
+UNKNOWN = b'{"errors":[{"code":"MANIFEST_UNKNOWN","message":"manifest unknown"}]}'
+
+
+class Content:
+    """The blobs and the manifests of all archives."""
+
+    def __init__(self, folder: Path) -> None:
+        self.blobs: dict[str, bytes] = {}
+        self.manifests: dict[str, str] = {}
+        """The digest of the manifest of each name."""
+        for path in sorted(folder.glob("*.tar")):
+            self._read(path)
+
+    def manifest(self, name: str, reference: str) -> str | None:
+        """Return the digest of a manifest; `reference` is a tag or a digest."""
+        return reference if reference in self.blobs else self.manifests.get(name)
+
+    def _read(self, path: Path) -> None:
+        with tarfile.open(path) as tar:
+            files = {
+                member.name: data.read()
+                for member in tar.getmembers()
+                if (data := tar.extractfile(member)) is not None
+            }
+        index = json.loads(files["index.json"])
+        self.manifests[path.stem] = index["manifests"][0]["digest"]
+        for name, data in files.items():
+            if name.startswith("blobs/"):
+                self.blobs[name.removeprefix("blobs/").replace("/", ":")] = data
+
+
+@contextlib.contextmanager
+def serving(folder: Path, host: str) -> Iterator[str]:
+    """Serve the archives of a directory during the block; yield the address."""
+    content = Content(folder)
+
+    class Handler(_Handler):
+        served = content
+
+    server = ThreadingHTTPServer((host, PORT), Handler)
+    thread = threading.Thread(target=server.serve_forever, args=(0.1,), daemon=True)
+    thread.start()
+    try:
+        yield f"{host}:{PORT}"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+class _Handler(BaseHTTPRequestHandler):
+    """The read half of the distribution API."""
+
+    served: Content
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self) -> None:
+        """Answer `/v2/`, `/v2/NAME/manifests/REFERENCE` and `/v2/NAME/blobs/DIGEST`."""
+        _, *name, kind, reference = ("", *self.path.strip("/").split("/"))
+        path = "/".join(name[1:])
+        if self.path.strip("/") == "v2":
+            self._send(HTTPStatus.OK, b"{}", "application/json")
+            return
+        digest = reference if kind == "blobs" else None
+        if kind == "manifests":
+            digest = self.served.manifest(path.removeprefix(SLOW), reference)
+        if digest not in self.served.blobs:
+            self._send(HTTPStatus.NOT_FOUND, UNKNOWN, "application/json")
+            return
+        type_ = MANIFEST if kind == "manifests" else "application/octet-stream"
+        is_slow = path.startswith(SLOW) and kind == "blobs"
+        self._send(HTTPStatus.OK, self.served.blobs[digest], type_, digest=digest, is_slow=is_slow)
+
+    def do_HEAD(self) -> None:
+        """Answer like GET, without a body."""
+        self.do_GET()
+
+    def _send(
+        self, status: int, body: bytes, type_: str, *, digest: str = "", is_slow: bool = False
+    ) -> None:
+        self.send_response(status)
+        self.send_header("Content-Type", type_)
+        self.send_header("Content-Length", str(len(body)))
+        if digest:
+            self.send_header("Docker-Content-Digest", digest)
+        self.end_headers()
+        if self.command == "HEAD":
+            return
+        piece = SLOW_BYTES_PER_SECOND // PIECES_PER_SECOND if is_slow else len(body)
+        for start in range(0, len(body), piece):
+            if is_slow:
+                time.sleep(1 / PIECES_PER_SECOND)
+            self.wfile.write(body[start : start + piece])
+
+    @override
+    def log_message(self, format: str, *args: object) -> None:
+        """Write no log."""

@@ -1,0 +1,54 @@
+"""What real nodes need of the machine, and the one sentence that names what is missing."""
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.node import cgroups
+
+COMMANDS = {
+    "ip": "iproute2",
+    "mount": "mount",
+    "nsenter": "util-linux",
+    "pivot_root": "util-linux",
+    "sysctl": "procps",
+    "unshare": "util-linux",
+    "apt-get": "apt",
+    "dpkg-deb": "dpkg",
+}
+"""The package of Debian that has each command."""
+CAPABILITIES = {"CAP_SYS_ADMIN": 21, "CAP_NET_ADMIN": 12}
+
+
+def missing_sentence() -> str:
+    """Return the sentence that names everything that is missing; empty if nothing is."""
+    missing = [*_missing_rights(), *_missing_commands(), *_missing_of_the_kernel()]
+    if not missing:
+        return ""
+    *others, last = missing
+    listed = f"{', '.join(others)} and {last}" if others else last
+    return f"Real nodes need {listed}; see tests/node/README.md."
+
+
+def _missing_rights() -> Iterator[str]:
+    if os.geteuid() != 0:
+        yield "root"
+        return
+    lines = Path("/proc/self/status").read_text().splitlines()
+    status = dict(line.split(":\t", 1) for line in lines)
+    effective = int(status["CapEff"], 16)
+    yield from (name for name, bit in CAPABILITIES.items() if not effective >> bit & 1)
+
+
+def _missing_commands() -> Iterator[str]:
+    for command, package in COMMANDS.items():
+        if shutil.which(command, path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin") is None:
+            yield f"the command {command} (Debian package {package})"
+
+
+def _missing_of_the_kernel() -> Iterator[str]:
+    for controller in cgroups.missing_controllers():
+        yield f"the cgroup controller {controller}"
+    if not Path("/bin").is_symlink():
+        yield "a distribution whose /bin is a link to /usr/bin"

@@ -1,0 +1,83 @@
+"""What the nodes need of a machine, its control groups and images: without any node."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.node import archive, cgroups, requirements
+from tests.node.archive import Image
+from tests.node.registry import Content
+
+
+def test_a_machine_without_root_is_told_in_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+
+    sentence = requirements.missing_sentence()
+
+    assert sentence.startswith("Real nodes need root")
+    assert sentence.count(". ") == 0
+
+
+def test_a_missing_command_is_named_with_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(requirements, "COMMANDS", {"no-such-command": "no-such-package"})
+
+    sentence = requirements.missing_sentence()
+
+    assert "the command no-such-command (Debian package no-such-package)" in sentence
+
+
+def unified(root: Path, controllers: str = "cpuset cpu memory pids") -> Path:
+    """Create files as version 2 of control groups has them."""
+    (root / "cgroup.controllers").write_text(controllers)
+    return root
+
+
+def test_version_2_keeps_the_programs_below_the_group_of_the_node(tmp_path: Path) -> None:
+    groups = cgroups.ControlGroups("one", root=unified(tmp_path))
+
+    groups.create()
+    unified(tmp_path / "one")
+    (tmp_path / "one" / cgroups.MEMBERS).write_text("17\n")
+    groups.settle()
+
+    assert groups.names == []
+    assert groups.folders == [tmp_path / "one"]
+    assert groups.joined == [tmp_path / "one" / "init"]
+    assert (tmp_path / "one" / "init" / cgroups.MEMBERS).read_text() == "17"
+    assert (tmp_path / cgroups.SUBTREE).read_text() == "+pids"
+    assert (tmp_path / "one" / cgroups.SUBTREE).read_text() == "+pids"
+
+
+def test_missing_controllers_are_named(tmp_path: Path) -> None:
+    assert cgroups.missing_controllers(unified(tmp_path, "cpu memory")) == ["cpuset", "pids"]
+
+
+def test_groups_are_removed_with_those_below_them(tmp_path: Path) -> None:
+    (tmp_path / "one" / "two").mkdir(parents=True)
+
+    assert cgroups.remove([tmp_path / "one", tmp_path / "missing"]) == []
+    assert not (tmp_path / "one").exists()
+
+
+def test_an_image_has_the_same_bytes_whenever_it_is_written(tmp_path: Path) -> None:
+    program = tmp_path / "program"
+    program.write_text("one")
+    image = Image("example.com/one:1", ("/one",), files={"one": program}, links={"bin/a": "b"})
+
+    archive.write(image, tmp_path / "first.tar")
+    os.utime(program, (1, 1))
+    archive.write(image, tmp_path / "second.tar")
+
+    assert (tmp_path / "first.tar").read_bytes() == (tmp_path / "second.tar").read_bytes()
+
+
+def test_the_registry_knows_an_image_by_the_name_of_its_archive(tmp_path: Path) -> None:
+    archive.write(Image("example.com/one:1"), tmp_path / "one.tar")
+
+    content = Content(tmp_path)
+
+    digest = content.manifest("one", "latest")
+    assert digest in content.blobs
+    assert content.manifest("any", digest or "") == digest
+    assert content.manifest("two", "latest") is None
