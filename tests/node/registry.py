@@ -42,9 +42,9 @@ class Content:
     def _read(self, path: Path) -> None:
         with tarfile.open(path) as tar:
             files = {
-                member.name: data.read()
+                member.name: extracted.read()
                 for member in tar.getmembers()
-                if (data := tar.extractfile(member)) is not None
+                if (extracted := tar.extractfile(member)) is not None
             }
         index = json.loads(files["index.json"])
         self.manifests[path.stem] = index["manifests"][0]["digest"]
