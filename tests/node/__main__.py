@@ -5,7 +5,7 @@ python -m tests.node test [PYTEST_ARGS]   runs the tests of this folder on real 
 python -m tests.node up [NODES]           runs a cluster until Ctrl-C, and prints its kubeconfig
 
 `test` and `up` run in their own network and mount namespaces, which have no way to another
-network; only building needs one.
+network: only building needs one. The kubeconfig of `up` is for the network of the machine.
 """
 
 import os
@@ -13,21 +13,20 @@ import sys
 from typing import NoReturn
 
 from tests.cluster.controlplane.programs import CannotStart, say
-from tests.node import builds, requirements
+from tests.node import builds, relay, requirements
 
 ISOLATED = ["unshare", "--mount", "--net", "--propagation", "private", "--"]
 WITH_LOOPBACK = ["sh", "-c", 'ip link set lo up && exec "$@"', "sh"]
-MODULES = {"test": ["pytest", "tests/node"], "up": ["tests.node.up"]}
 USAGE = "usage: python -m tests.node build | test [PYTEST_ARGS] | up [NODES]"
 
 
 def main(arguments: list[str]) -> int:
     """Check the machine, build, and become the command in its namespaces."""
     command, further = arguments[:1], arguments[1:]
-    if command != ["build"] and not MODULES.keys() & {*command}:
+    if command not in (["build"], ["test"], ["up"]):
         say(USAGE)
         return 2
-    sentence = requirements.missing_sentence()
+    sentence = requirements.missing_sentence(is_build=command == ["build"])
     if sentence:
         say(sentence)
         return 1
@@ -36,8 +35,10 @@ def main(arguments: list[str]) -> int:
     except CannotStart as error:
         say(str(error))
         return 1
-    if command != ["build"]:
-        become([*MODULES[command[0]], *further])
+    if command == ["test"]:
+        become(["pytest", "tests/node", *further])
+    if command == ["up"]:
+        become(["tests.node.up", str(relay.inheritable_listener()), *further])
     return 0
 
 

@@ -3,6 +3,7 @@
 import itertools
 import os
 import shutil
+import signal
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +18,7 @@ from gpuplatform.kube.kinds import NAMESPACE, SERVICE_ACCOUNT
 from gpuplatform.kube.modes import KubeMode, close_clusters, open_cluster
 from gpuplatform.process_local import ProcessLocal
 from gpuplatform.reconciliation import epoch
+from tests.cluster.controlplane.launcher import stop_when_asked
 from tests.cluster.tenant_units import Units
 from tests.cluster.world import Http, World
 from tests.node.builds import all_built
@@ -36,6 +38,7 @@ def _loopback_only() -> None:
 def nodes() -> Iterator[NodeCluster]:
     """Two real nodes with eight GPUs each, and their control plane."""
     shutil.rmtree(LOGS, ignore_errors=True)
+    signal.signal(signal.SIGTERM, stop_when_asked)  # pytest then ends its fixtures.
     with NodeCluster(all_built(), definitions=CRDS, logs=LOGS) as running:
         yield running
 

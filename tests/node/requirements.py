@@ -2,28 +2,33 @@
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from tests.node import cgroups
 
-COMMANDS = {
+BUILD_COMMANDS = {"apt-get": "apt", "dpkg-deb": "dpkg"}
+RUN_COMMANDS = {
     "ip": "iproute2",
     "mount": "mount",
     "nsenter": "util-linux",
     "pivot_root": "util-linux",
     "sysctl": "procps",
     "unshare": "util-linux",
-    "apt-get": "apt",
-    "dpkg-deb": "dpkg",
 }
 """The package of Debian that has each command."""
 CAPABILITIES = {"CAP_SYS_ADMIN": 21, "CAP_NET_ADMIN": 12}
 
 
-def missing_sentence() -> str:
-    """Return the sentence that names everything that is missing; empty if nothing is."""
-    missing = [*_missing_rights(), *_missing_commands(), *_missing_of_the_kernel()]
+def missing_sentence(*, is_build: bool = False) -> str:
+    """Return the sentence that names everything that is missing; empty if nothing is.
+
+    A build alone needs no rights.
+    """
+    missing = [*_missing_commands(BUILD_COMMANDS)]
+    if not is_build:
+        missing = [*_missing_rights(), *missing, *_missing_commands(RUN_COMMANDS)]
+        missing += _missing_of_the_kernel()
     if not missing:
         return ""
     *others, last = missing
@@ -41,8 +46,8 @@ def _missing_rights() -> Iterator[str]:
     yield from (name for name, bit in CAPABILITIES.items() if not effective >> bit & 1)
 
 
-def _missing_commands() -> Iterator[str]:
-    for command, package in COMMANDS.items():
+def _missing_commands(commands: Mapping[str, str]) -> Iterator[str]:
+    for command, package in commands.items():
         if shutil.which(command, path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin") is None:
             yield f"the command {command} (Debian package {package})"
 

@@ -24,7 +24,7 @@ class RunningCluster:
         assert process.stdout is not None
         self.process = process
         self.kubeconfig = Path(process.stdout.readline().strip())
-        self.folder = self.kubeconfig.parents[1]
+        self.folder = self.kubeconfig.parent
 
     def groups(self) -> list[Path]:
         """Return the control groups of its node."""

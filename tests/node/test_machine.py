@@ -1,11 +1,13 @@
 """What the nodes need of a machine, its control groups and images: without any node."""
 
 import os
+import socket
+import threading
 from pathlib import Path
 
 import pytest
 
-from tests.node import archive, cgroups, requirements
+from tests.node import archive, cgroups, relay, requirements
 from tests.node.archive import Image
 from tests.node.registry import Content
 
@@ -20,11 +22,21 @@ def test_a_machine_without_root_is_told_in_one_sentence(monkeypatch: pytest.Monk
 
 
 def test_a_missing_command_is_named_with_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(requirements, "COMMANDS", {"no-such-command": "no-such-package"})
+    monkeypatch.setattr(requirements, "RUN_COMMANDS", {"no-such-command": "no-such-package"})
 
     sentence = requirements.missing_sentence()
 
     assert "the command no-such-command (Debian package no-such-package)" in sentence
+
+
+def test_a_build_needs_no_root(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    monkeypatch.setattr(requirements, "BUILD_COMMANDS", {"no-such-command": "no-such-package"})
+
+    sentence = requirements.missing_sentence(is_build=True)
+
+    assert "root" not in sentence
+    assert "the command no-such-command" in sentence
 
 
 def unified(root: Path, controllers: str = "cpuset cpu memory pids") -> Path:
@@ -81,3 +93,24 @@ def test_the_registry_knows_an_image_by_the_name_of_its_archive(tmp_path: Path) 
     assert digest in content.blobs
     assert content.manifest("any", digest or "") == digest
     assert content.manifest("two", "latest") is None
+
+
+def test_a_relay_copies_in_both_directions() -> None:
+    def answer() -> None:
+        connection, _ = upstream.accept()
+        with connection:
+            connection.sendall(connection.recv(100).upper())
+
+    with socket.create_server(("127.0.0.1", 0)) as upstream:
+        thread = threading.Thread(target=answer)
+        thread.start()
+        host, port = upstream.getsockname()
+        with (
+            relay.relaying(relay.inheritable_listener(), host, port) as listening,
+            socket.create_connection((host, listening), timeout=10) as client,
+        ):
+            client.sendall(b"hello")
+            reply = client.recv(100)
+        thread.join()
+
+    assert reply == b"HELLO"
