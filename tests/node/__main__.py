@@ -14,9 +14,15 @@ from typing import NoReturn
 
 from tests.cluster.controlplane.programs import CannotStart, say
 from tests.node import builds, relay, requirements
+from tests.node.network import NAMESPACE_VARIABLE
 
 ISOLATED = ["unshare", "--mount", "--net", "--propagation", "private", "--"]
-WITH_LOOPBACK = ["sh", "-c", 'ip link set lo up && exec "$@"', "sh"]
+SCRIPT = f"""\
+set -e
+ip link set lo up
+export {NAMESPACE_VARIABLE}="$(readlink /proc/self/ns/net)"
+exec "$@"
+"""
 USAGE = "usage: python -m tests.node build | test [PYTEST_ARGS] | up [NODES]"
 
 
@@ -44,7 +50,7 @@ def main(arguments: list[str]) -> int:
 
 def become(module: list[str]) -> NoReturn:
     """Replace this process by a Python module in new namespaces."""
-    command = [*ISOLATED, *WITH_LOOPBACK, sys.executable, "-m", *module]
+    command = [*ISOLATED, "sh", "-c", SCRIPT, "sh", sys.executable, "-m", *module]
     os.execvp(command[0], command)
 
 

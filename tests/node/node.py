@@ -66,21 +66,22 @@ class Node:
         """
         note_groups(self._run, self._groups.folders)
         self._groups.create()
-        log = self._log("init")
         unshare = ["unshare", "--fork", "--kill-child=KILL", *(f"--{name}" for name in UNSHARED)]
         script = [str(FOLDER / "init.sh"), self.name, str(self.folder), str(packages)]
-        self._holder = subprocess.Popen(
-            self._child(self._groups.folders, [*unshare, "sh", *script, *self._groups.names]),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=log,
-            text=True,
-            start_new_session=True,
-        )
+        with self._log("init") as log:
+            self._holder = subprocess.Popen(
+                self._child(self._groups.folders, [*unshare, "sh", *script, *self._groups.names]),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+                start_new_session=True,
+            )
         assert self._holder.stdout is not None
-        # At the end of process 1 the pipe is empty.
-        if self._holder.stdout.readline().strip() != "ready":
-            raise CannotStart(f"{self.name} did not start: {self.last_lines('init')}")
+        with self._holder.stdout as output:
+            # Without a line the script has failed.
+            if output.readline().strip() != "ready":
+                raise CannotStart(f"{self.name} did not start: {self.last_lines('init')}")
         children = Path(f"/proc/{self._holder.pid}/task/{self._holder.pid}/children")
         self.process = int(children.read_text())
         self._groups.settle()
@@ -88,14 +89,15 @@ class Node:
 
     def start(self, name: str, *command: str) -> None:
         """Start a program in the node; its log has its name."""
-        self._running[name] = subprocess.Popen(
-            self._entered(command),
-            stdin=subprocess.DEVNULL,
-            stdout=self._log(name),
-            stderr=subprocess.STDOUT,
-            env=ENVIRONMENT,
-            start_new_session=True,
-        )
+        with self._log(name) as log:
+            self._running[name] = subprocess.Popen(
+                self._entered(command),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env=ENVIRONMENT,
+                start_new_session=True,
+            )
 
     def start_runtime(self) -> None:
         """Start containerd."""
