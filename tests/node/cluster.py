@@ -91,6 +91,18 @@ class NodeCluster:
         for node in self.nodes:
             node.check_alive()
 
+    def wait_until_ready(self) -> None:
+        """Wait until every node is ready and its GPUs can be allocated."""
+        deadline = time.monotonic() + START_SECONDS
+        with contextlib.closing(Http(self.kubeconfig)) as http:
+            while len(ready := _ready_nodes(http)) < self._count:
+                self.check_alive()
+                if time.monotonic() > deadline:
+                    late = next(node for node in self.nodes if node.name not in ready)
+                    lines = late.last_lines("kubelet")
+                    raise CannotStart(f"{late.name} was not ready in time: {lines}")
+                time.sleep(PAUSE_SECONDS)
+
     def _start(self) -> None:
         network.create()
         self.folder = self._stack.enter_context(run_folder())
@@ -114,7 +126,7 @@ class NodeCluster:
         self.registry = self._stack.enter_context(serving)
         for node in self.nodes:
             self._join(node, self.plane)
-        self._wait_until_ready()
+        self.wait_until_ready()
         for node in self.nodes:
             node.start_router()
 
@@ -150,19 +162,6 @@ class NodeCluster:
         node.start_kubelet()
         node.start_proxy()
         node.start_gpus()
-
-    def _wait_until_ready(self) -> None:
-        """Wait until every node is ready and its GPUs can be allocated."""
-        http = Http(self.kubeconfig)
-        deadline = time.monotonic() + START_SECONDS
-        while len(ready := _ready_nodes(http)) < self._count:
-            self.check_alive()
-            if time.monotonic() > deadline:
-                late = [node for node in self.nodes if node.name not in ready]
-                lines = late[0].last_lines("kubelet")
-                raise CannotStart(f"{late[0].name} was not ready in time: {lines}")
-            time.sleep(PAUSE_SECONDS)
-        http.close()
 
 
 def _ready_nodes(http: Http) -> list[str]:

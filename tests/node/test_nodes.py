@@ -54,6 +54,7 @@ def test_pods_outlive_a_killed_kubelet(world: World, nodes: NodeCluster) -> None
     late = run_app(world, "late", first.name)
     assert is_ready(world.get(POD, "survivor"))
     assert late["status"]["hostIP"] == first.address
+    nodes.wait_until_ready()  # The device plugin has registered again.
 
 
 def test_an_image_is_pulled_from_the_registry(world: World, nodes: NodeCluster) -> None:
