@@ -15,6 +15,7 @@ ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 KIND = "application/vnd.oci.image."
 MANIFEST = f"{KIND}manifest.v1+json"
 PASSWD = b"root:x:0:0:root:/:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\n"
+PATH = "PATH=/usr/local/bin:/usr/bin:/bin"
 FOLDERS = {"bin": 0o755, "etc": 0o755, "tmp": 0o1777}
 
 
@@ -26,6 +27,7 @@ class Image:
     """The full name with registry and tag."""
     entrypoint: tuple[str, ...] = ()
     command: tuple[str, ...] = ()
+    environment: tuple[str, ...] = ()
     files: Mapping[str, Path] = field(default_factory=dict)
     """The path in the image of each executable file."""
     links: Mapping[str, str] = field(default_factory=dict)
@@ -39,7 +41,7 @@ def write(image: Image, path: Path) -> None:
     run = {"Entrypoint": list(image.entrypoint), "Cmd": list(image.command)}
     config = {
         **machine,
-        "config": {**run, "Env": ["PATH=/usr/local/bin:/usr/bin:/bin"]},
+        "config": {**run, "Env": [PATH, *image.environment]},
         "rootfs": {"type": "layers", "diff_ids": [_digest(layer)]},
     }
     manifest = {

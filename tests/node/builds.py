@@ -66,15 +66,16 @@ def _go(module: Path, package: str, binary: Path) -> None:
 
 
 def _images(programs: dict[str, Path]) -> Path:
-    """Return the directory of the archives, each with the name of its image's program."""
+    """Return the directory of the archives of all images."""
     wanted = images.images(programs)
     declared = [repr(image).encode() for image in wanted.values()]
     key = key_of([(FOLDER / "archive.py").read_bytes(), *declared])
 
     def build(folder: Path) -> None:
-        folder.mkdir()
         for name, image in wanted.items():
-            archive.write(image, folder / f"{name}.tar")
+            path = folder / f"{name}.tar"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            archive.write(image, path)
 
     return cached("images", key, build)
 

@@ -17,6 +17,7 @@ from tests.cluster.controlplane.programs import CannotStart
 from tests.cluster.world import Http, condition
 from tests.node import configuration, network, registry
 from tests.node.builds import Builds
+from tests.node.images import PRELOADED, REGISTRY
 from tests.node.node import GPUS, START_SECONDS, Node
 from tests.node.runs import run_folder
 
@@ -122,7 +123,7 @@ class NodeCluster:
                 real_nodes=real_nodes,
             )
         )
-        serving = registry.serving(self._builds.images, network.ADDRESS)
+        serving = registry.serving(self._builds.images / REGISTRY, network.ADDRESS)
         self.registry = self._stack.enter_context(serving)
         for node in self.nodes:
             self._join(node, self.plane)
@@ -158,7 +159,7 @@ class NodeCluster:
             path.touch(mode=0o600)
             path.write_text(text, "utf-8")
         node.wait_for_runtime()
-        node.import_images(sorted(self._builds.images.glob("*.tar")))
+        node.import_images(sorted((self._builds.images / PRELOADED).iterdir()))
         node.start_kubelet()
         node.start_proxy()
         node.start_gpus()

@@ -1,6 +1,7 @@
 """The container images of the tests, from single files: no registry and no container engine."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from tests.node.archive import Image
@@ -17,13 +18,23 @@ APPLETS = (
 )
 
 
+PRELOADED, REGISTRY = "preloaded", "registry"
+"""The directories of the archives that every node imports, and that the registry serves."""
+
+
 def images(programs: Mapping[str, Path]) -> dict[str, Image]:
-    """Return each image by the name of its archive; `programs` has the program of each."""
+    """Return each image by the path of its archive; `programs` has the program of each."""
     applets = {f"bin/{name}": "busybox" for name in APPLETS}
+    app = Image(APP, entrypoint=("/app",), files={"app": programs["app"]})
     return {
-        "pause": Image(PAUSE, entrypoint=("/pause",), files={"pause": programs["pause"]}),
-        "app": Image(APP, entrypoint=("/app",), files={"app": programs["app"]}),
-        "busybox": Image(
+        f"{PRELOADED}/pause": Image(
+            PAUSE, entrypoint=("/pause",), files={"pause": programs["pause"]}
+        ),
+        f"{PRELOADED}/app": app,
+        f"{PRELOADED}/busybox": Image(
             BUSYBOX, command=("sh",), files={"bin/busybox": programs["busybox"]}, links=applets
         ),
+        # A kubelet that has pulled a digest asks the registry of every other image of this digest
+        # for permission: the registry has different ones.
+        f"{REGISTRY}/app": replace(app, environment=("PULLED=yes",)),
     }

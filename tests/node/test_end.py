@@ -58,7 +58,7 @@ def running(tmp_path: Path) -> Iterator[RunningCluster]:
         yield cluster
     finally:
         process.kill()
-        process.wait()
+        process.communicate()
 
 
 def descendants(process: int) -> set[str]:

@@ -101,9 +101,10 @@ func environment() map[string]string {
 	return found
 }
 
-// fetch requests the URL of the query, from this container's network; 502 if there is no response in time.
+// fetch requests the URL of the query, from this container's network; 502 if there is no response in time. Each request
+// has its own connection, because a NetworkPolicy does not end connections.
 func fetch(writer http.ResponseWriter, request *http.Request) {
-	client := http.Client{Timeout: fetchLimit}
+	client := http.Client{Timeout: fetchLimit, Transport: &http.Transport{DisableKeepAlives: true}}
 	response, err := client.Get(request.URL.Query().Get("url"))
 	if err != nil {
 		http.Error(writer, err.Error(), http.StatusBadGateway)
