@@ -4,8 +4,8 @@ python -m tests.node build                builds what the nodes consist of
 python -m tests.node test [PYTEST_ARGS]   runs the tests of this folder on real nodes
 python -m tests.node up [NODES]           runs a cluster until Ctrl-C, and prints its kubeconfig
 
-`test` and `up` run in their own network and mount namespaces, which have no way to another
-network: only building needs one. The kubeconfig of `up` is for the network of the machine.
+`test` and `up` run in their own network and mount namespaces without access to another network,
+which only a build needs. The kubeconfig of `up` is for the network of the machine.
 """
 
 import os

@@ -31,7 +31,7 @@ _NUMBERS = itertools.count(1)
 
 @pytest.fixture(scope="session", autouse=True)
 def _loopback_only() -> None:
-    """Allow the network of the nodes; the network namespace of the run has no way to another."""
+    """Allow the network of the nodes: this network namespace has access to no other network."""
 
 
 @pytest.fixture(scope="session")

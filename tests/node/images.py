@@ -8,7 +8,7 @@ from tests.node.archive import Image
 
 PAUSE = "registry.k8s.io/pause:3.10.1"
 APP = "docker.io/library/app:1"
-"""The test program (`programs/app`): serves HTTP, or fails in the way that its arguments name."""
+"""The test program (`programs/app`): serves HTTP, or fails as its arguments request."""
 BUSYBOX = "docker.io/library/busybox:1.36"
 """The image of the platform's stock."""
 APPLETS = (

@@ -1,6 +1,7 @@
 #!/bin/sh
-# Process 1 of a node: build a root of tmpfs with the machine's /usr under that of the unpacked
-# packages, so that every default path is the node's own, then become `pause`, which reaps processes.
+# Process 1 of a node: create a root file system, then become `pause`, which reaps processes. The root
+# is a tmpfs, and its /usr is the machine's with the unpacked packages on top, so that every other
+# default path belongs to this node alone.
 #   init.sh NAME STATE PACKAGES HIERARCHY…
 # STATE has the folders etc, programs, containerd, kubelet and logs. Each HIERARCHY is one of control
 # groups of version 1; without one version 2 is used.

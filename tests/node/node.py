@@ -104,7 +104,7 @@ class Node:
         self.start("containerd", "containerd", "--config", f"/etc/{configuration.CONTAINERD}")
 
     def wait_for_runtime(self) -> None:
-        """Wait until containerd answers."""
+        """Wait until containerd responds."""
         self.wait(lambda: self.run("ctr", "version").returncode == 0, "containerd")
 
     def import_images(self, archives: Sequence[Path]) -> None:

@@ -1,7 +1,7 @@
 """A registry that only serves: the image archives of a directory, as `ADDRESS/NAME:TAG`.
 
-The name of an image is that of its archive; every tag is the same image. Below `slow/` blobs
-arrive slowly. A name that no archive has does not exist.
+The name of an image is the name of its archive; every tag is the same image. Below `slow/` the
+registry sends blobs slowly.
 """
 
 import contextlib
@@ -79,7 +79,7 @@ class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def do_GET(self) -> None:
-        """Answer `/v2/`, `/v2/NAME/manifests/REFERENCE` and `/v2/NAME/blobs/DIGEST`."""
+        """Handle `/v2/`, `/v2/NAME/manifests/REFERENCE` and `/v2/NAME/blobs/DIGEST`."""
         _, *name, kind, reference = ("", *self.path.strip("/").split("/"))
         path = "/".join(name[1:])
         if self.path.strip("/") == "v2":
@@ -96,7 +96,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._send(HTTPStatus.OK, self.served.blobs[digest], type_, digest=digest, is_slow=is_slow)
 
     def do_HEAD(self) -> None:
-        """Answer like GET, without a body."""
+        """Respond like GET, without a body."""
         self.do_GET()
 
     def _send(

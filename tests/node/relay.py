@@ -1,6 +1,6 @@
-"""Relays connections from the network of the machine to the API server in that of the nodes.
+"""Relays connections from the network of the machine to the API server in the nodes' network.
 
-A socket stays in the network namespace in which it was created. So `python -m tests.node up`
+A socket remains in the network namespace in which it was created. So `python -m tests.node up`
 creates the listening socket, and the process that it becomes accepts from it in other namespaces.
 """
 

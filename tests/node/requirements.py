@@ -21,13 +21,13 @@ CAPABILITIES = {"CAP_SYS_ADMIN": 21, "CAP_NET_ADMIN": 12}
 
 
 def missing_sentence(*, is_build: bool = False) -> str:
-    """Return the sentence that names everything that is missing; empty if nothing is.
+    """Return a sentence that names everything that is missing, or an empty text.
 
-    A build alone needs no rights.
+    A build needs no permissions.
     """
     missing = [*_missing_commands(BUILD_COMMANDS)]
     if not is_build:
-        missing = [*_missing_rights(), *missing, *_missing_commands(RUN_COMMANDS)]
+        missing = [*_missing_permissions(), *missing, *_missing_commands(RUN_COMMANDS)]
         missing += _missing_of_the_kernel()
     if not missing:
         return ""
@@ -36,7 +36,7 @@ def missing_sentence(*, is_build: bool = False) -> str:
     return f"Real nodes need {listed}; see tests/node/README.md."
 
 
-def _missing_rights() -> Iterator[str]:
+def _missing_permissions() -> Iterator[str]:
     if os.geteuid() != 0:
         yield "root"
         return

@@ -1,8 +1,8 @@
 """The folders of running clusters in the cache directory, and the removal of abandoned ones.
 
-A folder is locked while its process lives. It lists the control groups of its nodes, so that the
-next start can remove those of a killed process; namespaces, mounts and links end automatically
-with the last process in them.
+A folder is locked while its process is running. It lists the control groups of its nodes, so that
+the next start can remove the groups of a killed process. The kernel removes namespaces, mounts and
+links with the last process in them.
 """
 
 import contextlib
@@ -28,7 +28,7 @@ def runs_root() -> Path:
 
 @contextlib.contextmanager
 def run_folder() -> Iterator[Path]:
-    """Yield the folder of a new cluster; remove it, and abandoned ones, afterwards or before."""
+    """Yield the folder of a new cluster; first remove abandoned ones, at the end this one."""
     with contextlib.ExitStack() as stack:
         with _exclusive():
             _remove_abandoned()

@@ -19,7 +19,7 @@ AUDIT_POLICY = {
 }
 SERVICE_NETWORK = "10.96.0.0/16"
 KUBE_PROXY = "system:kube-proxy"
-"""The user of kube-proxy, to which RBAC's bootstrap policy gives its rights."""
+"""The user of kube-proxy, to which the bootstrap policy of RBAC gives its permissions."""
 
 _BACK_OFF_SECONDS = 1
 """Maximum back-off of unschedulable pods in the scheduler; the default is ten seconds."""
@@ -44,7 +44,7 @@ class RealNodes:
     """The address of the API server in the network of the nodes."""
     names: Sequence[str]
     tokens: Mapping[str, str] = field(init=False)
-    """The token of each user: one for each node, and that of kube-proxy."""
+    """The token of each user: of the kubelet of each node, and of kube-proxy."""
 
     def __post_init__(self) -> None:
         users = [*map(node_user, self.names), KUBE_PROXY]

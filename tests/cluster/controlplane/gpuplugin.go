@@ -139,14 +139,14 @@ func (p *gpuPlugin) devices() ([]*api.Device, string) {
 
 // Allocate names the devices of a container in NVIDIA_VISIBLE_DEVICES, as the plugin of NVIDIA does.
 func (p *gpuPlugin) Allocate(_ context.Context, request *api.AllocateRequest) (*api.AllocateResponse, error) {
-	answer := &api.AllocateResponse{}
+	response := &api.AllocateResponse{}
 	for _, container := range request.ContainerRequests {
 		devices := strings.Join(container.DevicesIds, ",")
 		fmt.Println(time.Now().Format(time.RFC3339Nano), "allocate", devices)
-		answer.ContainerResponses = append(answer.ContainerResponses,
+		response.ContainerResponses = append(response.ContainerResponses,
 			&api.ContainerAllocateResponse{Envs: map[string]string{"NVIDIA_VISIBLE_DEVICES": devices}})
 	}
-	return answer, nil
+	return response, nil
 }
 
 func exists(path string) bool {

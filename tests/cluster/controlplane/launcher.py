@@ -1,7 +1,7 @@
 """Starts a real Kubernetes control plane: etcd, API server, controller manager, scheduler.
 
 `python -m tests.cluster.controlplane.launcher --nodes 3` runs one with simulated nodes until
-Ctrl-C and prints its kubeconfig. Tests start the same command. The programs are those of
+Ctrl-C and prints its kubeconfig. Tests start the same command. The programs come from
 `KUBEBUILDER_ASSETS` if it is set; otherwise Go builds them (`programs.py`).
 
 All files are in one directory. The programs end with this process, also when it is killed.

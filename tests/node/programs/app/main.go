@@ -1,6 +1,6 @@
 // Command app is the program of the test image: its first argument names what it does.
 //
-//	serve   answer HTTP until SIGTERM (the default)
+//	serve   serve HTTP until SIGTERM (the default)
 //	crash   exit with code 3
 //	eat     allocate memory until the kernel ends it
 //	finish  exit with code 0
@@ -101,7 +101,7 @@ func environment() map[string]string {
 	return found
 }
 
-// fetch requests the URL of the query, from this container's network; 502 if there is no response in time. Each request
+// fetch requests the URL of the query, from this container's network; 502 without a response in time. Each request
 // has its own connection, because a NetworkPolicy does not end connections.
 func fetch(writer http.ResponseWriter, request *http.Request) {
 	client := http.Client{Timeout: fetchLimit, Transport: &http.Transport{DisableKeepAlives: true}}
