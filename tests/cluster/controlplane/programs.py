@@ -68,7 +68,8 @@ def _build(binary: Path) -> None:
             "A real control plane needs Go (https://go.dev/dl) to be built, or KUBEBUILDER_ASSETS"
             f" with the programs {', '.join(COMPONENTS)}."
         )
-    say(f"Building the control plane, once: 5 to 10 minutes on 2 cores. It is cached as {binary}")
+    target = binary.with_suffix("")
+    say(f"Building the control plane, once: 5 to 10 minutes on 2 cores. It is cached as {target}")
     major, minor, patch = KUBERNETES
     package = "k8s.io/component-base/version"
     flags = (
