@@ -25,7 +25,15 @@ _FENCE: Final = re.compile(r"^( *)```(\w*)\s*$")
 _MARK: Final = re.compile(r"^ *<!-- (not run|output|error): (.+?) -->$")
 _HEADING: Final = re.compile(r"^#{1,6} (.+)$")
 _LINK: Final = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)|(?:src|srcset|href)=\"([^\"]+)\"")
-_FOLDERS: Final = ("docs", "gpuplatform", "inventory", "units", "serverless", "tests/model", "tests/node")
+_FOLDERS: Final = (
+    "docs",
+    "gpuplatform",
+    "inventory",
+    "units",
+    "serverless",
+    "tests/model",
+    "tests/node",
+)
 
 
 @dataclass(frozen=True, slots=True)
