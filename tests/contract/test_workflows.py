@@ -41,7 +41,7 @@ def test_pull_requests_run_what_a_contributor_runs() -> None:
 
     assert "pull_request" in workflow["on"]
     # The matrix of Python versions stands for the second run of the tests.
-    expected = {*steps.split()} - {"test-image-python"}
+    expected = {*steps.split(), "test-node"} - {"test-image-python"}
     assert set(re.findall(r"\.ci/run ([a-z-]+)", hosted)) == expected
 
 
