@@ -1,7 +1,7 @@
 """Every error of the platform: its code, its HTTP status and the next step of the caller.
 
-Errors are raised where they are detected and translated at two boundaries only: `kube/` turns a
-response of the API server into a `ClusterError`, `api/` turns each error into an `ErrorReply`.
+Errors are raised where they are detected and converted at two boundaries only: `kube/` converts
+responses of the API server to `ClusterError`, and `api/` converts errors to `ErrorReply`.
 `str(error)` is a human-readable sentence that names the problem and the next step. It contains
 nothing confidential.
 """
@@ -13,7 +13,7 @@ from typing import ClassVar, Self
 
 
 class Retry(StrEnum):
-    """When a retry can succeed. Only the drivers read it."""
+    """The condition under which a retry can succeed. Only the drivers read it."""
 
     NEVER = "never"
     NOW = "now"
@@ -56,7 +56,7 @@ class PlatformError(Exception):
         retry_after: float | None = None,
         context: Mapping[str, object] | None = None,
     ) -> None:
-        """`retry_after` is in seconds. `context` is logged and never sent to a caller."""
+        """Create the error; `context` is logged and never sent. `retry_after` is in seconds."""
         super().__init__(message)
         self.message = message
         self.details = tuple(details)
@@ -276,9 +276,9 @@ class ClusterError(PlatformError):
 
 
 class ClusterUnavailable(ClusterError):
-    """No usable response: network, deadline, 5xx, 429. The request may have been executed.
+    """A request without a usable response: a network error, a timeout, 5xx or 429.
 
-    `status` is 0 if there was no response.
+    The request may have been executed. `status` is 0 if there was no response.
     """
 
     code = "cluster_unavailable"
@@ -290,7 +290,7 @@ class ClusterUnavailable(ClusterError):
 
 
 class ClusterConflict(ClusterError):
-    """409: the object changed after it was read (`Conflict`) or exists (`AlreadyExists`)."""
+    """A 409 response: the object changed after it was read, or it already exists."""
 
     code = "cluster_conflict"
     http_status = 409
@@ -299,7 +299,7 @@ class ClusterConflict(ClusterError):
 
 
 class ClusterGone(ClusterError):
-    """410: the requested resource version is compacted; a new list is required."""
+    """A 410 response: the requested resource version has expired; a new list is required."""
 
     code = "cluster_gone"
     retry = Retry.NOW
@@ -307,7 +307,7 @@ class ClusterGone(ClusterError):
 
 
 class ClusterForbidden(ClusterError):
-    """401, 403: a missing permission of the platform, or a quota. The cluster operator acts."""
+    """A 401 or 403 response: a permission of the platform is missing, or a quota is exceeded."""
 
     code = "cluster_forbidden"
     http_status = 503
@@ -318,7 +318,7 @@ class ClusterForbidden(ClusterError):
 
 
 class ClusterRejected(ClusterError):
-    """A permanent rejection: 400, 404 of a namespace or kind, 413, 422."""
+    """A permanent rejection: 400, 413, 422, or 404 for a namespace or a kind."""
 
     code = "cluster_rejected"
     http_status = 400

@@ -21,7 +21,10 @@ class ProcessLocal(Generic[ValueT]):
     """A value per process, created when it is first used."""
 
     def __init__(self, create: Callable[[], ValueT]) -> None:
-        """`create` returns the value. If it raises an exception, the next `get` calls it again."""
+        """Prepare the value, which the first `get` creates by a call of `create`.
+
+        If `create` raises an exception, the next `get` calls it again.
+        """
         self._create = create
         self.reset()
         _HOLDERS.add(self)

@@ -61,7 +61,7 @@ POOLS = Reconciler(
 def compare_all(cluster: Cluster) -> list[int]:
     """List all stock pools and their objects, and mark the rows that need work.
 
-    Returns the ids of these rows. Rows of settled stock pools are not written.
+    Returns the ids of these rows. Rows of unchanged stock pools are not written.
     """
     owned = ListedObjects(cluster, POOL_LABEL, (DEPLOYMENT, SERVICE, POD))
     listing = cluster.list(STOCK_POOL)

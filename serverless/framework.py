@@ -60,7 +60,7 @@ class Request:
         """Return the body, decoded as JSON.
 
         Raises:
-            ValueError: if the body is not valid JSON.
+            ValueError: If the body is not valid JSON.
         """
         return json.loads(self.body)
 

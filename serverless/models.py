@@ -61,7 +61,7 @@ class Function(models.Model):
         blank=True,
         default="",
         db_default="",
-        help_text="Code of the problem that keeps workers from starting.",
+        help_text="Code of the problem that prevents workers from starting.",
     )
     phase_since = models.DateTimeField(
         db_default=Now(), help_text="Time at which the phase or the reason last changed."
@@ -120,7 +120,7 @@ class Function(models.Model):
         """The spec.
 
         Raises:
-            InvalidSpec: if the spec violates a rule of this release.
+            InvalidSpec: If the spec violates a rule of this release.
         """
         return FunctionSpec.parse(self.spec)
 

@@ -66,7 +66,7 @@ def ensure_consumer(queue: Queue, function: Function) -> None:
     """Create the consumer of a function, or update the consumer to the spec.
 
     Raises:
-        QueueError: if the queue is unavailable or rejects the request.
+        QueueError: If the queue is unavailable or rejects the request.
     """
     spec = function.parsed_spec
     queue.ensure_consumer(

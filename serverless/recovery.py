@@ -23,7 +23,7 @@ def recover_functions(cluster: Cluster, *, dry_run: bool) -> Iterator[str]:
     """Advance the sequences of ids; yield a line for each worker without a function.
 
     Raises:
-        ClusterError: if the cluster cannot be read. Nothing is changed in this case.
+        ClusterError: If the cluster cannot be read. Nothing is changed in this case.
     """
     live = set(Function.objects.filter(deleted_at__isnull=True).values_list("pk", flat=True))
     for unit in cluster.list(GPU_UNIT).items:

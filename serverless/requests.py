@@ -106,7 +106,7 @@ class _FunctionBody(OperationBody):
 
 
 class FunctionCreate(FunctionSpec, _FunctionBody):  # Fields of the last base come first.
-    """Creates a function."""
+    """The request body that creates a function."""
 
     request_id: RequestID = Field(alias="requestID", examples=["greeter"])
 
@@ -116,7 +116,7 @@ class FunctionCreate(FunctionSpec, _FunctionBody):  # Fields of the last base co
 
 
 class FunctionUpdate(_FunctionBody):
-    """Changes a function. Omitted fields are unchanged."""
+    """The request body that changes a function. Omitted fields are unchanged."""
 
     model_config = ConfigDict(alias_generator=to_camel)
 
@@ -148,7 +148,7 @@ class FunctionUpdate(_FunctionBody):
         """Check that the body and the URL specify the same function.
 
         Raises:
-            InvalidSpec: if the body specifies another function.
+            InvalidSpec: If the body specifies another function.
         """
         if self.request_id not in {None, name}:
             raise invalid_spec([FieldError("requestID", f"Must be '{name}' or omitted.")])
@@ -157,13 +157,16 @@ class FunctionUpdate(_FunctionBody):
         """Return `spec` with the specified fields replaced.
 
         Raises:
-            InvalidSpec: if the result violates a rule.
+            InvalidSpec: If the result violates a rule.
         """
         return FunctionSpec.parse({**spec.normalised(), **self.payload()})
 
 
 class FunctionScale(OperationBody):
-    """Changes the limits for the number of workers. Running workers are not replaced."""
+    """The request body that changes the limits for the number of workers.
+
+    Running workers are not replaced.
+    """
 
     min_workers: MinWorkers = Field(alias="minWorkers")
     max_workers: MaxWorkers = Field(alias="maxWorkers")
@@ -176,7 +179,7 @@ class FunctionScale(OperationBody):
 
 
 class InvocationCreate(SpecModel):
-    """Invokes a function."""
+    """The request body that invokes a function."""
 
     invocation_id: InvocationID | None = Field(default=None, alias="invocationID")
     request_id: RequestID = Field(alias="requestID")
@@ -212,8 +215,8 @@ class InvocationCreate(SpecModel):
         """Return the body that is passed to the function.
 
         Raises:
-            InvalidSpec: if the payload cannot be decoded.
-            TooLarge: if the payload exceeds the limit.
+            InvalidSpec: If the payload cannot be decoded.
+            TooLarge: If the payload exceeds the limit.
         """
         try:
             if self.payload_encoding == "base64":
@@ -237,4 +240,4 @@ class InvocationCreate(SpecModel):
 
 
 class InvocationAction(OperationBody):
-    """Cancels or replays an invocation."""
+    """The request body that cancels or replays an invocation."""

@@ -30,7 +30,7 @@ def function_named(rows: QuerySet[Function], request_id: str) -> Function:
     """Return the function with this name.
 
     Raises:
-        NotFound: if the rows do not contain the function.
+        NotFound: If the rows do not contain the function.
     """
     found = rows.filter(request_id=request_id).first()
     if found is None:
@@ -65,7 +65,7 @@ def invocation_with(rows: QuerySet[Invocation], tenant: Tenant, invocation_id: s
     """Return the invocation of the tenant with this invocationID.
 
     Raises:
-        NotFound: if the rows do not contain the invocation.
+        NotFound: If the rows do not contain the invocation.
     """
     rows = rows.select_related("tenant", "function")
     found = rows.filter(tenant=tenant, invocation_id=invocation_id).first()

@@ -22,7 +22,7 @@ OWNED_KINDS: Final = (DEPLOYMENT, REPLICA_SET, POD, SERVICE)
 def compare_all(cluster: Cluster) -> list[int]:
     """List all units and their objects, and mark the rows that need work.
 
-    Returns the ids of these rows. Rows of settled units are not written.
+    Returns the ids of these rows. Rows of unchanged units are not written.
     """
     listing = cluster.list(GPU_UNIT)
     owned = read_at_once(cluster, listing.items)

@@ -36,10 +36,10 @@ def unit_log(unit: GpuUnit, *, tail: int, previous: bool, container: str | None)
     """Return the last lines of the log of the newest pod of a unit.
 
     Args:
-        unit: the unit.
-        tail: the maximum number of lines.
-        previous: whether to read the log of the previous run of the container.
-        container: the name of the container; by default the first container of the pod.
+        unit: The unit.
+        tail: The maximum number of lines.
+        previous: Whether to read the log of the previous run of the container.
+        container: The name of the container; by default the first container of the pod.
 
     Raises:
         NotFound: If the unit has no pod.

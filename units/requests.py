@@ -27,7 +27,7 @@ _REQUESTED = frozenset({"image", "template", "access", "serverless"})
 
 
 class GpuUnitCreate(OperationBody):
-    """Creates a GPU unit that consumes a ready stock unit of a GPU spec."""
+    """The request body that creates a GPU unit that consumes a ready stock unit of a GPU spec."""
 
     name: UnitName
     namespace: DnsLabel | None = Field(
@@ -99,13 +99,13 @@ class GpuUnitCreate(OperationBody):
 
 
 class WorkerUnitCreate(GpuUnitCreate):
-    """Creates a unit that is a worker of a function. No route accepts this body."""
+    """The request body that creates a worker of a function. No route accepts it."""
 
     serverless: Serverless
 
 
 class GpuUnitUpdate(ChangeBody):
-    """Changes a GPU unit. Omitted fields are unchanged."""
+    """The request body that changes a GPU unit. Omitted fields are unchanged."""
 
     image: Image | None = Field(default=None, description="Container image of the unit.")
     template: Template | None = None
@@ -125,11 +125,11 @@ class GpuUnitUpdate(ChangeBody):
 
 
 class UnitAction(OperationBody):
-    """Stops or starts a GPU unit."""
+    """The request body that stops or starts a GPU unit."""
 
 
 class StockSeed(OperationBody):
-    """Seeds a number of stock units of a GPU spec."""
+    """The request body that seeds a number of stock units of a GPU spec."""
 
     spec_name: SpecName = Field(
         alias="specName",

@@ -26,7 +26,7 @@ _VOID_PHASES = (OperationPhase.FAILED, OperationPhase.CANCELLED)
 
 
 class StockState(StrEnum):
-    """The states of a stock unit that is neither consumed nor deleted; they exclude each other."""
+    """The mutually exclusive states of a stock unit that is neither consumed nor deleted."""
 
     STARTING = "starting"
     READY = "ready"

@@ -33,7 +33,7 @@ class QueryField:
 
 
 class FormRenderer(BrowsableAPIRenderer):
-    """Renders a page from the `Endpoint` declarations of a view."""
+    """The renderer of HTML pages, based on the `Endpoint` declarations of a view."""
 
     @override
     def get_context(

@@ -29,7 +29,7 @@ class ConditionReply(Reply):
     )
     observed_generation: int = Field(
         default=0,
-        description="Generation of the spec that the condition was set for.",
+        description="Generation of the spec on which the condition is based.",
         examples=[1],
     )
     last_transition_time: datetime | None = Field(

@@ -14,7 +14,7 @@ MAX_BODY_BYTES = 1024 * 1024
 
 
 class StrictJSONParser(BaseParser):
-    """Parses a request body as strict JSON."""
+    """The parser of request bodies in strict JSON."""
 
     media_type = "application/json"
 

@@ -41,7 +41,7 @@ WholeNumber: Final = BeforeValidator(_integer)
 
 @dataclass(frozen=True, slots=True)
 class _Repeatable:
-    """Marks a parameter that accepts several values, repeated or separated by commas."""
+    """The mark of a parameter that accepts several values, repeated or separated by commas."""
 
 
 T = TypeVar("T")

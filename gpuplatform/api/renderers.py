@@ -20,7 +20,7 @@ class _Encoder(JSONEncoder):
 
 
 class EnvelopeRenderer(JSONRenderer):
-    """Wraps the data of a view in an envelope. Errors already are one."""
+    """The renderer that wraps the data of a view in an envelope, which errors already have."""
 
     encoder_class = _Encoder
 

@@ -52,6 +52,6 @@ class ApiRoot(ApiView):
         is_public=True,
     )
     def get(self, _request: Request) -> Response:
-        """Return the version and the links."""
+        """Return the version of the platform and the links of the API."""
         links = {key: reverse(name) for key, name in _LINKS.items()}
         return Response(RootReply(version=__version__, links=links))

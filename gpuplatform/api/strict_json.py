@@ -21,7 +21,7 @@ MAX_DIGITS = 64
 
 @dataclass(frozen=True, slots=True)
 class _Invalid:
-    """Replaces an invalid value in the parsed document until `_error` finds its path."""
+    """A placeholder for an invalid value in the parsed document until `_error` finds its path."""
 
     message: str
     key: str | None = None

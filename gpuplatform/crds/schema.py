@@ -123,7 +123,7 @@ def structural(model: type[BaseModel]) -> dict[str, Any]:
     """Return the structural schema of a model.
 
     Raises:
-        ValueError: if the model contains a union, which a structural schema cannot express.
+        ValueError: If the model contains a union, which a structural schema cannot express.
     """
     schema = model.model_json_schema(by_alias=True)
     return _converted(schema, schema.get("$defs", {}))

@@ -1,7 +1,7 @@
 """Image references in the grammar of the kubelet (distribution/reference).
 
 The API server accepts any string as an image, so an invalid one fails only on the node. References
-that match the grammar but that no registry can serve (a port above 65535, an upper-case name
+that match the grammar but that no registry can serve (a port above 65535, an uppercase name
 without a host) are rejected too.
 """
 
@@ -48,7 +48,7 @@ def _error(text: str) -> str:
         return "64 hexadecimal digits are an image ID; use name@sha256:<digits>"
     name, at, digest = text.partition("@")
     if at and not _DIGEST.fullmatch(digest):
-        return "the digest must be sha256:<64 lower-case hexadecimal digits> (or sha384, sha512)"
+        return "the digest must be sha256:<64 lowercase hexadecimal digits> (or sha384, sha512)"
     return _name_error(name)
 
 
@@ -63,9 +63,9 @@ def _name_error(name: str) -> str:
     if domain and (error := _domain_error(domain)):
         return error
     if path != path.lower():
-        return "the name must be in lower case"
+        return "the name must be lowercase"
     if not _PATH.fullmatch(path):
-        return "the name must be lower-case letters and digits, separated by '.', '_', '__' or '-'"
+        return "the name must be lowercase letters and digits, separated by '.', '_', '__' or '-'"
     if len(f"{domain or 'docker.io/library'}/{path}") > _NAME_MAX:
         return f"host and name together have more than {_NAME_MAX} characters"
     return ""

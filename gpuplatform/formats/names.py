@@ -1,6 +1,6 @@
 """Grammars of names in Kubernetes, and generated names. Pure.
 
-Names are never trimmed, lower-cased or shortened: two components that correct a name differently
+Names are never trimmed, lowercased or shortened: two components that correct a name differently
 would refer to different objects. The patterns are exported for schemas.
 """
 
@@ -61,12 +61,12 @@ class Grammar:
 _NOT_A_PATH = r"(?!\.\Z|\.\.)"
 
 dns_label = Grammar(
-    DNS_LABEL, "lower-case letters, digits and '-', with a letter or digit at both ends"
+    DNS_LABEL, "lowercase letters, digits and '-', with a letter or digit at both ends"
 )
 """A DNS-1123 label."""
 dns_subdomain = Grammar(
     DNS_SUBDOMAIN,
-    "lower-case letters, digits, '-' and '.', with a letter or digit at both ends of each part",
+    "lowercase letters, digits, '-' and '.', with a letter or digit at both ends of each part",
     SUBDOMAIN_MAX,
 )
 """A DNS-1123 subdomain."""
@@ -76,7 +76,7 @@ label_value = Grammar(
 """A non-empty value of a label."""
 spec_name = Grammar(
     SPEC_NAME,
-    "letters, digits, '-', '_' and '.', starting with a lower-case letter or a digit and ending"
+    "letters, digits, '-', '_' and '.', starting with a lowercase letter or a digit and ending"
     " with a letter or digit",
 )
 """The name of a GPU spec, which is also the value of a label."""
@@ -97,7 +97,7 @@ config_key = Grammar(
 """A key of a Secret or ConfigMap (IsConfigMapKey in Kubernetes)."""
 port_name = Grammar(
     r"(?!.*--)(?=.*[a-z])" + PORT_NAME,
-    "lower-case letters, digits and single '-', with at least one letter and a letter or digit at"
+    "lowercase letters, digits and single '-', with at least one letter and a letter or digit at"
     " both ends",
     _PORT_NAME_MAX,
 )

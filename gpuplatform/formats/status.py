@@ -35,7 +35,7 @@ class Condition(SpecModel):
         default=None,
         alias="observedGeneration",
         ge=0,
-        description="Generation of the spec that the condition was set for.",
+        description="Generation of the spec on which the condition is based.",
         examples=[1],
     )
     last_transition_time: str | None = Field(
@@ -67,7 +67,7 @@ class ObservedStatus(SpecModel):
         default=0,
         alias="observedGeneration",
         ge=0,
-        description="Generation of the spec that the status was observed for.",
+        description="Most recent generation of the spec that the platform observed.",
         examples=[1],
     )
     last_sync_time: str | None = Field(

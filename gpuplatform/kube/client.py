@@ -39,9 +39,9 @@ class Cluster:
     """The connection to an API server. Threads may share it; forked processes must not."""
 
     def __init__(self, load: Callable[[], Configuration]) -> None:
-        """`load` reads the address and the credentials.
+        """Connect with the address and the credentials that `load` returns.
 
-        It is called again after a 401 response.
+        `load` is called again after a 401 response.
         """
         self._load = load
         self._transport = Transport(load())
@@ -70,7 +70,7 @@ class Cluster:
         """Return the complete list at one resource version. The list is read in pages.
 
         Raises:
-            ClusterGone: if the continue token expired between two pages in each attempt.
+            ClusterGone: If the continue token expired between two pages in each attempt.
         """
         query = {
             "limit": str(PAGE_SIZE),
@@ -89,7 +89,7 @@ class Cluster:
         """Create the object.
 
         Raises:
-            ClusterConflict: if the object exists. The reason is `AlreadyExists`.
+            ClusterConflict: If the object exists. The reason is `AlreadyExists`.
         """
         namespace, _ = _place(manifest)
         body = encoding.json_bytes(manifest)
@@ -110,7 +110,7 @@ class Cluster:
         before this call.
 
         Raises:
-            ClusterConflict: if another field manager owns a field with another value, unless
+            ClusterConflict: If another field manager owns a field with another value, unless
                 `force` is set.
         """
         namespace, name = _place(manifest)
@@ -131,7 +131,7 @@ class Cluster:
         """Merge the fields of `patch` into the object. A null value removes a field.
 
         Raises:
-            ClusterConflict: if `metadata` contains a `uid` or a `resourceVersion` that differs
+            ClusterConflict: If `metadata` contains a `uid` or a `resourceVersion` that differs
                 from that field of the object.
         """
         path = kind.path(namespace, name, subresource)
@@ -160,7 +160,7 @@ class Cluster:
         The object can continue to exist because of finalizers and its grace period.
 
         Raises:
-            ClusterConflict: if the object has another `uid` or `resource_version`.
+            ClusterConflict: If the object has another `uid` or `resource_version`.
         """
         preconditions = {"uid": uid, "resourceVersion": resource_version}
         options: Manifest = {
@@ -200,7 +200,7 @@ class Cluster:
                 lost. The default is `timeout_seconds` plus ten seconds.
 
         Raises:
-            ClusterGone: if the version has expired. Iterating can raise it too.
+            ClusterGone: If the version has expired. Iterating can raise it too.
         """
         seconds = max(1, int(-(-timeout_seconds // 1)))
         query = {
@@ -229,7 +229,7 @@ class Cluster:
         """Return the last lines of a container's log, or `None` if the pod does not exist.
 
         Raises:
-            ClusterRejected: if the container has not started, or has no previous run although
+            ClusterRejected: If the container has not started, or has no previous run although
                 `previous` is set.
         """
         query = {

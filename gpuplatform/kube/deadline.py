@@ -46,7 +46,7 @@ def capped(seconds: float) -> float:
     """Return `seconds`, limited to the time until the deadline.
 
     Raises:
-        ClusterUnavailable: if the deadline has passed.
+        ClusterUnavailable: If the deadline has passed.
     """
     left = remaining()
     if left is None:

@@ -24,7 +24,7 @@ class Interrupt:
         """Set the socket of the next read.
 
         Raises:
-            ConnectionAbortedError: if `fire` was called.
+            ConnectionAbortedError: If `fire` was called.
         """
         with self._lock:
             if self._fired:

@@ -44,7 +44,7 @@ class ResourceKind:
         Without a namespace the collection contains the objects of all namespaces.
 
         Raises:
-            ValueError: if `name` is set, the kind is namespaced and `namespace` is not set.
+            ValueError: If `name` is set, the kind is namespaced and `namespace` is not set.
         """
         parts = ["apis", self.group, self.version] if self.group else ["api", self.version]
         if self.namespaced and namespace:

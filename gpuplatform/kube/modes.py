@@ -42,7 +42,7 @@ def open_cluster(mode: KubeMode, kubeconfig: str = "") -> Cluster | None:
     """Return the cluster of `mode`, or `None` if no cluster is configured. No request is sent.
 
     Raises:
-        ClusterUnavailable: if no valid configuration is found.
+        ClusterUnavailable: If no valid configuration is found.
     """
     match mode:
         case KubeMode.OFF:
@@ -67,8 +67,8 @@ def get_cluster() -> Cluster:
     """Return the cluster of the settings, with the connections of this process for requests.
 
     Raises:
-        OperatorUnavailable: if the platform runs without a cluster.
-        ClusterUnavailable: if no valid configuration is found.
+        OperatorUnavailable: If the platform runs without a cluster.
+        ClusterUnavailable: If no valid configuration is found.
     """
     return _REQUESTS.get()
 
@@ -80,7 +80,7 @@ def check_configuration() -> None:
     page reports the error.
 
     Raises:
-        ClusterUnavailable: if `KUBE_MODE` is `required` and no valid configuration is found.
+        ClusterUnavailable: If `KUBE_MODE` is `required` and no valid configuration is found.
     """
     if settings.KUBE_MODE == KubeMode.REQUIRED:
         cluster = open_cluster(KubeMode.REQUIRED, settings.KUBECONFIG)
@@ -92,8 +92,8 @@ def get_watch_cluster() -> Cluster:
     """Return the cluster of the settings, with separate connections for watches.
 
     Raises:
-        OperatorUnavailable: if the platform runs without a cluster.
-        ClusterUnavailable: if no valid configuration is found.
+        OperatorUnavailable: If the platform runs without a cluster.
+        ClusterUnavailable: If no valid configuration is found.
     """
     return _WATCHES.get()
 
@@ -168,7 +168,7 @@ def _loopback(configuration: Configuration) -> Configuration:
     """Reject an address of another machine, so that no other cluster gets demo objects.
 
     Raises:
-        ClusterUnavailable: if the address of the API server is not a loopback address.
+        ClusterUnavailable: If the address of the API server is not a loopback address.
     """
     host = urlsplit(configuration.host).hostname or ""
     try:

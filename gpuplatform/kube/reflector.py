@@ -41,7 +41,7 @@ class Timings:
 
 @dataclass
 class Reflector:
-    """Lists and watches one kind, and calls `on_list` and `on_event`."""
+    """A client that lists and watches one kind, and calls `on_list` and `on_event`."""
 
     cluster: Cluster
     kind: ResourceKind

@@ -103,7 +103,7 @@ class Transport:
         """Send `request` and read the complete response.
 
         Raises:
-            ClusterUnavailable: if the response is not complete in time.
+            ClusterUnavailable: If the response is not complete in time.
         """
         with deadline(CALL_SECONDS):
             try:
@@ -118,7 +118,7 @@ class Transport:
         Each wait for data takes at most `read_seconds`, also in the body.
 
         Raises:
-            ClusterUnavailable: if the response does not begin in time.
+            ClusterUnavailable: If the response does not begin in time.
         """
         timeout = Timeout(connect=capped(CONNECT_SECONDS), read=capped(read_seconds))
         try:
@@ -154,7 +154,7 @@ def read_some(response: BaseHTTPResponse) -> bytes:
     """Return the next available bytes of the body, or empty bytes at its end.
 
     Raises:
-        ClusterUnavailable: if the connection is lost, times out or ends too early.
+        ClusterUnavailable: If the connection is lost, times out or ends too early.
     """
     try:
         return response.read1(_CHUNK)
@@ -167,7 +167,7 @@ def read_all(response: BaseHTTPResponse) -> bytes:
     """Return the whole body.
 
     Raises:
-        ClusterUnavailable: if the connection is lost, or if the deadline passes.
+        ClusterUnavailable: If the connection is lost, or if the deadline passes.
     """
     body = bytearray()
     while some := read_some(response):

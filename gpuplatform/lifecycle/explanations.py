@@ -15,7 +15,7 @@ ExplainedT = TypeVar("ExplainedT", bound="ExplainedReason")
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """The meaning of a reason or cause, and the next step of the reader."""
+    """The meaning of a reason or cause, and the recommended next step."""
 
     meaning: str
     next_step: str

@@ -34,7 +34,7 @@ class _Recorder:
 
 
 def turn_on(parent: Path | None, name: str) -> Path:
-    """Turn on recording. Return a new directory in `parent`, or in the temporary directory.
+    """Enable recording. Return a new directory in `parent`, or in the temporary directory.
 
     Call this function once, before the process forks. The directory is deleted when the process
     ends.

@@ -35,7 +35,7 @@ def _always() -> bool:
 
 
 class _Handler(BaseHTTPRequestHandler):
-    """Handles requests for the two paths."""
+    """The handler of requests for the two paths."""
 
     timeout = CLIENT_SECONDS
     server: "MetricsPort"
@@ -76,7 +76,7 @@ class MetricsPort(TCPServer):
         """Open the port.
 
         Raises:
-            SystemExit: if the port is in use, or if the address is not local.
+            SystemExit: If the port is in use, or if the address is not local.
         """
         self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
         try:

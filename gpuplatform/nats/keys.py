@@ -25,7 +25,7 @@ class KeyKind(IntEnum):
 
 
 class BadKey(ValueError):
-    """Raised if a text is not a seed of the expected kind."""
+    """The text is not a seed of the expected kind."""
 
 
 class KeyPair:
@@ -46,7 +46,7 @@ class KeyPair:
         """Decode a seed.
 
         Raises:
-            BadKey: if the text is not a seed, or if the seed is of another kind. The message
+            BadKey: If the text is not a seed, or if the seed is of another kind. The message
                 does not contain the text.
         """
         try:

@@ -39,7 +39,7 @@ class Credentials:
         """Decode the content of a `.creds` file.
 
         Raises:
-            BadKey: if the text is not the content of a `.creds` file.
+            BadKey: If the text is not the content of a `.creds` file.
         """
         blocks = _BLOCK.findall(text)
         if len(blocks) != 2:

@@ -115,7 +115,7 @@ def activator_render(activator: LeaderProcess) -> Callable[[], bytes]:
 
 
 class _Collector:
-    """Converts values to metric families at each scrape."""
+    """A collector that converts values to metric families at each scrape."""
 
     def __init__(self, read: Callable[[], Iterable[tuple[Metric, Values]]]) -> None:
         self._read = read

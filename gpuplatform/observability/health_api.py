@@ -107,7 +107,7 @@ class Health(ApiView):
         is_public=True,
     )
     def get(self, request: Request) -> Response:
-        """Return the health of all parts. The status is always 200, within two seconds."""
+        """Return the health of all parts within two seconds. The status is always 200."""
         return Response(HealthReply.model_validate({"version": __version__, **health()}))
 
 

@@ -21,7 +21,7 @@ _STANDARD: Final = frozenset(
 
 
 class PlainFormatter(logging.Formatter):
-    """Writes the time, level, logger and message, then each field as `name=value`."""
+    """A formatter of lines with time, level, logger, message, and each field as `name=value`."""
 
     def __init__(self) -> None:
         super().__init__("%(asctime)s %(levelname)s %(name)s: %(message)s")
@@ -33,7 +33,7 @@ class PlainFormatter(logging.Formatter):
 
 
 class JsonFormatter(logging.Formatter):
-    """Writes a JSON object with `time`, `level`, `logger`, `message` and the fields.
+    """A formatter of JSON objects with `time`, `level`, `logger`, `message` and the fields.
 
     `exception` contains the traceback. A value that JSON cannot represent is converted to a
     string.

@@ -94,7 +94,7 @@ class NamespaceFilter(RecentValuesFilter):
 
 
 class KindFilter(ChoiceFilter):
-    """Filters by the kind of operation."""
+    """A filter by the kind of operation."""
 
     title = "kind"
     parameter_name = "kind"

@@ -42,9 +42,9 @@ def service_call(
     """Return the function that performs an action by a call of a service.
 
     Args:
-        service: takes the operationID and the arguments from `address`.
-        address: returns the arguments that identify the object of a row.
-        sentence: the text of the result; `{}` is the operationID.
+        service: Takes the operationID and the arguments from `address`.
+        address: Returns the arguments that identify the object of a row.
+        sentence: The text of the result; `{}` is the operationID.
     """
 
     def call(request: ActionRequest) -> ActionResult:
@@ -60,10 +60,10 @@ def creation(
     """Return a creation by a call of a service with the default tenant.
 
     Args:
-        title: the title of the form.
-        form: the form, whose declaration is the `body` of the service.
-        service: takes `tenant` and `body`.
-        rows: the manager of the rows that the service creates.
+        title: The title of the form.
+        form: The form, whose declaration is the `body` of the service.
+        service: Takes `tenant` and `body`.
+        rows: The manager of the rows that the service creates.
     """
 
     def create(request: ActionRequest) -> tuple[ActionResult, Any]:

@@ -18,7 +18,7 @@ def discovered_columns(
     """Return the columns `tenant` and `operation` of the new row of a resource without a row.
 
     Returns `None` if the resource gets no row: its operation is open and creates the row itself,
-    or the resource is a leftover of an ended operation. A resource that a person copied has the
+    or the resource is a leftover of an ended operation. A resource that a user copied has the
     annotations of the original; its operation is `None`.
 
     Args:

@@ -92,7 +92,7 @@ def retry_obstacle(operation: Operation) -> str:
 
 
 def operation_cancel(*, operation: Operation, operation_id: str) -> Accepted:
-    """Accept the cancellation of an open operation. Objects that it created are not deleted.
+    """Accept a request to cancel an open operation. Objects that it created are not deleted.
 
     A waiting operation ends immediately. An operation that a worker executes ends after its
     current step; the cancellation waits until then.
@@ -127,7 +127,7 @@ def operation_cancel(*, operation: Operation, operation_id: str) -> Accepted:
 
 
 def operation_retry(*, operation: Operation, operation_id: str) -> Accepted:
-    """Accept the request of a failed operation again with another operationID.
+    """Accept the request of a failed operation again, with another operationID.
 
     The failed operation is unchanged: a replay of its request still returns it. It can be retried
     once. If the retry fails, the retry can be retried.

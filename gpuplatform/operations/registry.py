@@ -15,14 +15,14 @@ from gpuplatform.operations.services import Accepted
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """The change is stored in the cluster. `resource` is the object that the cluster returned."""
+    """The outcome of a change that is stored in the cluster, which returned `resource`."""
 
     resource: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """The operation waits for `seconds` before the next attempt, for a temporary reason."""
+    """The outcome of an operation that waits `seconds` before the next attempt."""
 
     reason: str
     """A member of an app's enum of waits, such as `OperationWait`."""
@@ -34,7 +34,7 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """The operation failed permanently. `resource` is the conflicting object, if known."""
+    """The outcome of a permanent failure. `resource` is the conflicting object, if known."""
 
     code: str
     message: str
@@ -44,7 +44,7 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class Cancelled:
-    """The operation was cancelled and can end now."""
+    """The outcome of an operation that was cancelled and can end now."""
 
 
 Outcome: TypeAlias = Done | Waiting | Failed | Cancelled
@@ -73,7 +73,7 @@ Step: TypeAlias = Outcome | Checkpoint
 
 
 class Cancellable(Enum):
-    """When an operator can cancel an operation of a kind."""
+    """The conditions under which an operator can cancel an operation of a kind."""
 
     NEVER = "never"
     """Its acceptance already changes rows, or it must be completed."""

@@ -172,7 +172,7 @@ def _searchable(mark: object) -> str:
 def is_leftover(resource: Manifest, operation: Operation | None) -> bool:
     """Return whether `resource` is a leftover, which a late write of `operation` created.
 
-    `resource` must be read before `operation`. A resource that a person copied has the annotations
+    `resource` must be read before `operation`. A resource that a user copied has the annotations
     of the original but is not a leftover: it has another name or was not written by the platform.
     """
     metadata = resource["metadata"]

@@ -55,7 +55,7 @@ ENDED: Mapping[str, Any] = MappingProxyType(
 """Columns that are set when an operation ends, in addition to its phase."""
 
 _OBJECTS = ("stock_pools", "gpu_units", "claimed_stock", "functions")
-"""Reverse relations of the rows that keep their operation from being deleted."""
+"""Reverse relations of the rows that prevent the deletion of their operation."""
 
 
 class OperationTask(StrEnum):

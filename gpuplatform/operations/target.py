@@ -26,7 +26,7 @@ _NOT_FOUND: Final = "NotFound"
 
 @dataclass(frozen=True, slots=True)
 class Target(Generic[RowT]):
-    """Executes operations on the resources of one kind. `model` is the model of their rows."""
+    """The executor of operations on the resources of one kind, with rows of `model`."""
 
     kind: ResourceKind
     model: type[RowT]

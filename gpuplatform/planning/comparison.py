@@ -1,4 +1,4 @@
-"""Comparisons before a write, so that settled objects are not written. Pure."""
+"""Comparisons before a write, so that unchanged objects are not written. Pure."""
 
 from typing import Any
 

@@ -43,7 +43,7 @@ def first_unknown(observed: Iterable[tuple[T, Observation[Any]]]) -> tuple[T, st
 
 @dataclass(frozen=True, slots=True)
 class Apply:
-    """Apply the manifest by server-side apply.
+    """The action that applies a manifest by server-side apply.
 
     Set `force` only if the object was read and the platform owns it. Without `force`, an object
     that another client has created in the meantime causes a conflict.
@@ -56,7 +56,7 @@ class Apply:
 
 @dataclass(frozen=True, slots=True)
 class Create:
-    """Create an object that was absent. An object that has been created since is a conflict."""
+    """The action that creates an absent object. An object that exists by now is a conflict."""
 
     kind: ResourceKind
     manifest: Manifest
@@ -64,7 +64,7 @@ class Create:
 
 @dataclass(frozen=True, slots=True)
 class Patch:
-    """Merge-patch the object that was read. `patch` contains its resource version."""
+    """The action that merge-patches an object. `patch` contains the resource version."""
 
     kind: ResourceKind
     namespace: str
@@ -74,7 +74,7 @@ class Patch:
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """Delete the object, if it has the UID."""
+    """The action that deletes an object, if it has the UID."""
 
     kind: ResourceKind
     namespace: str

@@ -1,4 +1,4 @@
-"""The parsed metadata and status of a custom resource, for planners. Pure and total."""
+"""The parsed metadata and status of a custom resource, for planners. Pure; accepts any input."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -31,7 +31,7 @@ NEVER = datetime.min  # noqa: DTZ901 - the scheduler's times are naive
 
 
 class HeartbeatScheduler(DatabaseScheduler):  # type: ignore[misc]  # it has no types
-    """Sends due tasks and heartbeat tasks."""
+    """A scheduler that sends due tasks and heartbeat tasks."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

@@ -159,7 +159,7 @@ class Controller:
     """The reflectors of a cluster, which run while this process is the leader."""
 
     def __init__(self, cluster: Cluster, watch_cluster: Cluster, identity: str) -> None:
-        """`watch_cluster` has separate connections, so that requests cannot block the watches."""
+        """Create the controller; `watch_cluster` has separate connections for watches."""
         self._cluster = cluster
         self._nodes: dict[str, bool] = {}
         self._gpus: dict[str, int] = {}
@@ -196,8 +196,8 @@ class Controller:
         Return after `stop` is set.
 
         Raises:
-            ClusterUnavailable: if no list or watch succeeded for `BLIND_SECONDS`.
-            InvariantBroken: if a watch ended with an unexpected error.
+            ClusterUnavailable: If no list or watch succeeded for `BLIND_SECONDS`.
+            InvariantBroken: If a watch ended with an unexpected error.
         """
         elector = threading.Thread(target=self._elector.run, args=(stop,), name="elector")
         elector.start()

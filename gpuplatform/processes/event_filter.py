@@ -12,7 +12,7 @@ from gpuplatform.workloads.relevance import facts_of, facts_of_resource, is_star
 
 
 class EventFilter:
-    """Stores a hash of the planner inputs of each object of one kind."""
+    """The filter of one kind, which stores a hash of the planner inputs of each object."""
 
     def __init__(
         self, facts: Callable[[Manifest], str], is_pending: Callable[[Manifest], bool]

@@ -43,7 +43,7 @@ empty, the client did not cause the error."""
 
 
 class Logger(GunicornLogger):  # type: ignore[misc]  # gunicorn has no types
-    """Writes the log of gunicorn in the log format of the platform."""
+    """The logger of gunicorn, in the log format of the platform."""
 
     @override
     def setup(self, cfg: Any) -> None:
@@ -53,7 +53,7 @@ class Logger(GunicornLogger):  # type: ignore[misc]  # gunicorn has no types
 
 
 class Worker(ThreadWorker):  # type: ignore[misc]  # gunicorn has no types
-    """Stops reading requests that arrive too slowly. A response can still be sent."""
+    """A worker that stops reading slow requests, but can still send a response."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

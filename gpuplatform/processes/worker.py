@@ -51,7 +51,7 @@ MAIN_LOOP: Final = MainLoop()
 
 
 class ReconnectingConsumer(Consumer):
-    """Consumes messages, and reconnects after an outage of the broker."""
+    """A consumer of messages that reconnects after an outage of the broker."""
 
     task_consumer: Any
     """The type stubs of Celery lack it. It is `None` before the first connection."""

@@ -8,7 +8,7 @@ def execute(cluster: Cluster, action: Action) -> None:
     """Execute one action. Every action is idempotent.
 
     Raises:
-        ClusterError: if the cluster rejects the request or does not respond.
+        ClusterError: If the cluster rejects the request or does not respond.
     """
     match action:
         case Create(kind, manifest):

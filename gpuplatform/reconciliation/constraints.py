@@ -12,8 +12,8 @@ def mirror_constraints(prefix: str, phases: Sequence[str]) -> list[models.BaseCo
     """Return the constraints of a table of mirrored resources.
 
     Args:
-        prefix: the prefix of the constraint names.
-        phases: the allowed phases.
+        prefix: The prefix of the constraint names.
+        phases: The allowed phases.
     """
     return [
         models.UniqueConstraint(

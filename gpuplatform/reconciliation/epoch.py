@@ -66,7 +66,7 @@ def compare(cluster: Cluster) -> str:
         A message that describes the difference, or an empty string if the epochs match.
 
     Raises:
-        ClusterError: if the ConfigMap cannot be read.
+        ClusterError: If the ConfigMap cannot be read.
     """
     state = cluster_state()
     if not state.epoch:
@@ -92,7 +92,7 @@ def advance(cluster: Cluster) -> None:
     """Store the id of the newest operation in the ConfigMap, if it is higher than the stored id.
 
     Raises:
-        ClusterError: if the write fails. The next call repeats it.
+        ClusterError: If the write fails. The next call repeats it.
     """
     found = _read(cluster)
     newest = newest_operation()
@@ -115,7 +115,7 @@ def renew(cluster: Cluster, *, applied: Iterable[int] = ()) -> None:
     ten seconds old, so `applied` contains the ids from the annotations of the resources.
 
     Raises:
-        ClusterError: if the write fails.
+        ClusterError: If the write fails.
     """
     epoch = str(uuid.uuid4())
     newest = max(newest_operation(), _operations(_read(cluster)))

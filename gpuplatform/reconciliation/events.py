@@ -89,7 +89,7 @@ def repeated(found: Mapping[str, Any], at: datetime) -> Manifest:
 
 
 class Limits:
-    """Limits the Events of each object to a burst of 25, then one every five minutes."""
+    """A limit for the Events of each object: a burst of 25, then one every five minutes."""
 
     def __init__(self) -> None:
         self._left: OrderedDict[str, tuple[float, datetime]] = OrderedDict()

@@ -126,7 +126,7 @@ def is_ready(pod: Manifest) -> bool:
 
 
 class _Requests:
-    """Sends the requests one by one, until the cluster does not respond."""
+    """The requests of an inspection, sent one by one until the cluster does not respond."""
 
     def __init__(self, cluster: Cluster, subject: Subject) -> None:
         self._cluster = cluster

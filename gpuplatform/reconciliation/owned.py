@@ -39,10 +39,10 @@ class Owned(Protocol):
 
 
 class LiveObjects(Owned):
-    """Sends a request for each call. A forbidden read is `Unknown`.
+    """A reader that sends a request for each call. A forbidden read is `Unknown`.
 
     Raises:
-        ClusterUnavailable: if the cluster does not respond.
+        ClusterUnavailable: If the cluster does not respond.
     """
 
     def __init__(self, cluster: Cluster, label: str) -> None:
@@ -82,12 +82,12 @@ class LiveObjects(Owned):
 
 
 class ListedObjects(Owned):
-    """Lists all objects with the label once, when the reader is created.
+    """A reader that lists all objects with the label once, when the reader is created.
 
     The lists do not contain objects without the label; a reconciliation finds these by name.
 
     Raises:
-        ClusterError: if a list cannot be read.
+        ClusterError: If a list cannot be read.
     """
 
     def __init__(self, cluster: Cluster, label: str, kinds: Sequence[ResourceKind]) -> None:

@@ -24,7 +24,7 @@ def confirm_deleted(
     response, a list has a resource version, which shows whether the response is stale.
 
     Raises:
-        ClusterConflict: if the response is stale, or if the resource exists. Read again.
+        ClusterConflict: If the response is stale, or if the resource exists. Read again.
     """
     if read is not None and _is_newer(read["metadata"], row):
         return

@@ -1,4 +1,4 @@
-"""Values of the capacity. `units.capacity` computes them, the API and the overview show them.
+"""Values of the capacity. `units.capacity` computes them; the API and the overview show them.
 
 Unknown fields in a stored document of another release are ignored.
 """

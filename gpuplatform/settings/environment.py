@@ -21,7 +21,7 @@ PROJECT_ROOT = Path(__file__).resolve().parent.parent.parent
 
 
 class Environment(BaseSettings):
-    """The settings of a process, by lower-case name of the environment variable."""
+    """The settings of a process, by lowercase name of the environment variable."""
 
     model_config = SettingsConfigDict(frozen=True, extra="forbid", env_ignore_empty=True)
 
@@ -182,7 +182,10 @@ class Environment(BaseSettings):
         return (PROJECT_ROOT / self.gpuplatform_data.expanduser()).resolve()
 
     def effective_kube_mode(self) -> str:
-        """Return the mode. In development mode, KUBECONFIG alone never selects a real cluster."""
+        """Return the mode of the cluster connection.
+
+        In development mode, KUBECONFIG alone never selects a real cluster.
+        """
         default = "simulated" if self.gpuplatform_dev else "auto"
         return self.kube_mode or self.running_address("KUBE_MODE") or default
 

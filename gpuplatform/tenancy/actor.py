@@ -39,7 +39,7 @@ def acting_as(actor: str) -> Iterator[None]:
 
 
 class ActorMiddleware:
-    """Sets the actor for requests of admin users, and resets it when a request ends.
+    """Middleware that sets the actor of requests of admin users, and resets it at their end.
 
     Must be placed after Django's authentication middleware.
     """

@@ -38,11 +38,14 @@ else:
     PasswordForm = AdminPasswordChangeForm
 
 _SUMMARIES: Final = {
-    StaffGroup.VIEWER: "views everything except people and groups",
+    StaffGroup.VIEWER: "views everything except users and groups",
     StaffGroup.OPERATOR: (
-        "manages stock, units, functions, operations and schedules, and views what a viewer does"
+        "has the permissions of a viewer, and manages stock, units, functions, operations and"
+        " schedules"
     ),
-    StaffGroup.ADMIN: "manages people, groups and API tokens, and does what an operator does",
+    StaffGroup.ADMIN: (
+        "has the permissions of an operator, and manages users, groups and API tokens"
+    ),
 }
 
 
@@ -64,11 +67,11 @@ class GroupsField(MultipleModelChoiceField):
 
 _NAME: Final = "Up to 150 characters: letters, digits and @ . + - _"
 _NEXT_PAGE: Final = "The next page sets the permissions."
-_SSO_HELP: Final = "Without a password, the person must log in through SSO."
+_SSO_HELP: Final = "Without a password, the user must log in through SSO."
 
 
 class NewPersonForm(PersonCreation):
-    """The form for the name and the password of a new person."""
+    """The form for the name and the password of a new user."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -77,7 +80,7 @@ class NewPersonForm(PersonCreation):
 
 
 class NewPasswordForm(PasswordForm):
-    """The form for the new password of a person."""
+    """The form for the new password of a user."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -90,18 +93,18 @@ def _label_password_fields(fields: dict[str, forms.Field]) -> None:
     set_required_message(fields)
     usable = fields.get("usable_password")
     if isinstance(usable, forms.ChoiceField):
-        usable.label, usable.help_text = "Log-in", _SSO_HELP
+        usable.label, usable.help_text = "Login", _SSO_HELP
         usable.choices = [("true", "with a password"), ("false", "without a password")]
     fields["password2"].label, fields["password2"].help_text = "Confirm password", ""
 
 
 class PersonForm(ModelForm):
-    """The form for the name and the permissions of a person."""
+    """The form for the name and the permissions of a user."""
 
     groups = GroupsField(
         Group.objects.order_by("-name"),
         required=False,
-        help_text="A person has the permissions of all selected groups.",
+        help_text="A user has the permissions of all selected groups.",
     )
     user_permissions = PermissionsField(
         label="Permissions",
@@ -121,7 +124,7 @@ class PersonForm(ModelForm):
         }
         help_texts: ClassVar[dict[str, str]] = {
             "username": _NAME,
-            "is_active": "Clear this instead of deleting the person, to keep the admin log.",
+            "is_active": "Clear this instead of deleting the user, to keep the admin log.",
             "is_staff": "Required to log in to the admin.",
             "is_superuser": "Bypasses all permission checks.",
         }
@@ -134,7 +137,7 @@ class PersonForm(ModelForm):
 
 
 class ActiveFilter(YesNoFilter):
-    """Filters people by whether the account is active."""
+    """A filter of users by whether the account is active."""
 
     title = "active"
     parameter_name = "active"
@@ -143,7 +146,7 @@ class ActiveFilter(YesNoFilter):
 
 
 class SuperuserFilter(YesNoFilter):
-    """Filters people by whether they bypass permission checks."""
+    """A filter of users by whether they bypass permission checks."""
 
     title = "superuser"
     parameter_name = "superuser"
@@ -164,7 +167,7 @@ class PersonAdmin(PlatformModelAdmin, PeopleAdmin):
         (None, {"fields": ("username", "password_set", "first_name", "last_name", "email")}),
         ("Access", {"fields": ("is_active", "is_staff", "is_superuser", "groups")}),
         (
-            "Permissions of this person",
+            "Permissions of this user",
             {"classes": ("collapse",), "fields": ("user_permissions",)},
         ),
         ("Activity", {"fields": ("last_seen", "created")}),
@@ -191,13 +194,13 @@ class PersonAdmin(PlatformModelAdmin, PeopleAdmin):
 
     @admin.display(description="Groups")
     def group_names(self, row: User) -> str:
-        """Return the names of the groups of the person."""
+        """Return the names of the groups of the user."""
         names = ["superuser"] if row.is_superuser else []
         return ", ".join([*names, *(group.name for group in row.groups.all())]) or "none"
 
-    @admin.display(description="Last log-in", ordering="-last_login")
+    @admin.display(description="Last login", ordering="-last_login")
     def since(self, row: User) -> SafeString:
-        """Return the time since the last log-in."""
+        """Return the time since the last login."""
         return age_html(row.last_login)
 
     @admin.display(description="Password")
@@ -206,9 +209,9 @@ class PersonAdmin(PlatformModelAdmin, PeopleAdmin):
         text = "Set" if row.has_usable_password() else "Not set"
         return format_html('{}. <a class="button" href="../password/">Set password</a>', text)
 
-    @admin.display(description="Last log-in")
+    @admin.display(description="Last login")
     def last_seen(self, row: User) -> SafeString:
-        """Return the time of the last log-in."""
+        """Return the time of the last login."""
         return ago_html(row.last_login) if row.last_login else SafeString("never")
 
     @admin.display(description="Created")
@@ -222,9 +225,9 @@ class PersonAdmin(PlatformModelAdmin, PeopleAdmin):
         lost = (
             f" {written} admin log {'entry is' if written == 1 else 'entries are'} also deleted."
         )
-        name = "This person" if len(rows) == 1 else "These people"
+        name = "This user" if len(rows) == 1 else "These users"
         return Deletion(
-            f"{name} can no longer log in. Their operations are kept with the user name."
+            f"{name} can no longer log in. Their operations are kept with the username."
             f"{lost if written else ''} To keep the log, clear 'Active' instead. This cannot be"
             " undone.",
             [(row.username, row.get_full_name()) for row in rows],
@@ -265,15 +268,15 @@ class PlatformGroupAdmin(PlatformModelAdmin, GroupAdmin):
         """Return the summary of a built-in group, or the number of permissions."""
         return _summary(row) or counted(row.permission_count, "permission")
 
-    @admin.display(description="People")
+    @admin.display(description="Users")
     def people(self, row: Group) -> str:
-        """Return the user names of the members."""
+        """Return the usernames of the members."""
         return ", ".join(sorted(person.username for person in row.user_set.all())) or "none"
 
     @override
     def deletion(self, rows: Sequence[Group]) -> Deletion:
         members = len({person.pk for row in rows for person in row.user_set.all()})
-        people = "1 person loses" if members == 1 else f"{members} people lose"
+        people = "1 user loses" if members == 1 else f"{members} users lose"
         again = "The platform does not recreate a deleted group, not even on restart."
         if any(_summary(row) for row in rows):
             again += (
@@ -282,7 +285,7 @@ class PlatformGroupAdmin(PlatformModelAdmin, GroupAdmin):
             )
         return Deletion(
             f"{people} the permissions of {'this group' if len(rows) == 1 else 'these groups'}; no"
-            f" person is deleted. {again}",
+            f" user is deleted. {again}",
             [(row.name, self.people(row)) for row in rows],
         )
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class TokenAuthentication(BaseAuthentication):
-    """Authenticates requests with `Authorization: Bearer <token>`.
+    """The authentication of requests with `Authorization: Bearer <token>`.
 
     Sessions of the admin are not accepted, so the API requires no CSRF protection.
     """
@@ -61,7 +61,7 @@ class TokenAuthentication(BaseAuthentication):
 
 
 class ScopePermission(BasePermission):
-    """Allows callers to access the paths of their scopes."""
+    """The permission of callers to access the paths of their scopes."""
 
     @override
     def has_permission(self, request: Request, view: "APIView") -> bool:

@@ -56,8 +56,8 @@ FAILURE_CAUSES: Final[Mapping[str, Explanation]] = MappingProxyType(
     {
         StartupCause.UNSCHEDULABLE: Explanation(
             "No node meets the requirements of the pod.",
-            "Add nodes, free the missing resources, or request less. The pod then starts"
-            " automatically.",
+            "Add nodes, release the missing resources, or reduce the requests of the pod. The pod"
+            " then starts automatically.",
             title="No suitable node",
         ),
         StartupCause.POD_REJECTED: Explanation(

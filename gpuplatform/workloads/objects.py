@@ -13,7 +13,7 @@ from gpuplatform.workloads.template import Port
 
 @dataclass(frozen=True, slots=True)
 class OwnedObjects:
-    """Builds the Deployment and the Service of `owner`, which have the same name and labels."""
+    """The Deployment and the Service of `owner`, which have the same name and labels."""
 
     owner: ResourceView
     name: str

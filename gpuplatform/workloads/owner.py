@@ -1,4 +1,4 @@
-"""Rules for resources that own a Deployment and a Service. Pure and total.
+"""Rules for resources that own a Deployment and a Service. Pure; accept any input.
 
 An app declares an `Owner`. Its planner uses the owner for the status, for the time of the next
 run, and for the plan of a resource that is being deleted, has an invalid spec, could not be read,
@@ -235,7 +235,7 @@ class Owner:
                 return []
 
     def requeue_after(self, summary: StatusSummary) -> float | None:
-        """Return the delay in seconds before the next run, or `None` for a settled resource."""
+        """Return the delay in seconds before the next run, or `None` if none is necessary."""
         return {PROGRESSING: PROGRESS_SECONDS, FAILED: FAILED_SECONDS}.get(summary.phase)
 
     def _conflict(

@@ -2,7 +2,7 @@
 
 Most events of a starting pod and its Deployment only report progress or a write of the planner.
 Each run of a reconciler reads all fields, and a progressing resource has its next run scheduled,
-so that a dropped event has no other effect. Pure and total.
+so that a dropped event has no other effect. Pure; accepts any object.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""Determines from raw objects why the pods of a Deployment do not start. Pure and total.
+"""Determines from raw objects why the pods of a Deployment do not start. Pure; accepts any object.
 
 Only machine-readable fields determine the cause: reasons, exit codes and condition types. Messages
 are only displayed. A malformed object raises no exception.

@@ -231,7 +231,7 @@ class Port(SpecModel):
 class PodTemplate(SpecModel):
     """The command, environment and ports of the container.
 
-    An empty template equals no template.
+    An empty template is equivalent to no template.
     """
 
     command: Annotated[tuple[ContainerText, ...], Field(strict=False)] = Field(

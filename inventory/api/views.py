@@ -38,7 +38,7 @@ _SPEC = ("GPUSpec", "h100-2g")
 
 
 class StockPools(ApiView):
-    """Lists and creates stock pools."""
+    """The view that lists and creates stock pools."""
 
     @Endpoint(
         id="listStockPools",
@@ -61,12 +61,15 @@ class StockPools(ApiView):
         errors=[NameConflict],
     )
     def post(self, request: Request, *, body: StockPoolCreate) -> Response:
-        """Accept the creation. The stock pool is `Pending` until its resource exists."""
+        """Accept a request to create a stock pool.
+
+        The stock pool is `Pending` until its resource exists.
+        """
         return accepted_reply(request, pool_create(tenant=caller_of(request).tenant, body=body))
 
 
 class StockPoolDetail(ApiView):
-    """Returns, changes and deletes a stock pool."""
+    """The view that returns, changes and deletes a stock pool."""
 
     @Endpoint(
         id="getStockPool",
@@ -96,7 +99,7 @@ class StockPoolDetail(ApiView):
     def patch(
         self, request: Request, *, name: str, body: StockPoolPatch, query: PoolQuery
     ) -> Response:
-        """Accept the change. Omitted fields are unchanged."""
+        """Accept a request to change the stock pool. Omitted fields are unchanged."""
         result = pool_update(
             tenant=caller_of(request).tenant,
             namespace=query.namespace,
@@ -115,7 +118,10 @@ class StockPoolDetail(ApiView):
         errors=[NotFound],
     )
     def delete(self, request: Request, *, name: str, query: DeletePoolQuery) -> Response:
-        """Accept the deletion. The stock pool is `Terminating` until its pods are deleted."""
+        """Accept a request to delete the stock pool.
+
+        The stock pool is `Terminating` until its pods are deleted.
+        """
         result = pool_request_deletion(
             tenant=caller_of(request).tenant,
             operation_id=query.operation_id,
@@ -126,7 +132,7 @@ class StockPoolDetail(ApiView):
 
 
 class GpuSpecs(ApiView):
-    """Lists and creates GPU specs."""
+    """The view that lists and creates GPU specs."""
 
     @Endpoint(
         id="listGpuSpecs",
@@ -149,13 +155,13 @@ class GpuSpecs(ApiView):
         errors=[NameConflict],
     )
     def post(self, request: Request, *, body: GpuSpecCreate) -> Response:
-        """Accept the creation. The GPU spec can be used immediately."""
+        """Accept a request to create a GPU spec, which can be used immediately."""
         result = gpu_spec_create(tenant=caller_of(request).tenant, body=body)
         return accepted_reply(request, result)
 
 
 class GpuSpecDetail(ApiView):
-    """Returns, changes and deletes a GPU spec."""
+    """The view that returns, changes and deletes a GPU spec."""
 
     @Endpoint(
         id="getGpuSpec",
@@ -180,7 +186,7 @@ class GpuSpecDetail(ApiView):
         headers=[IF_MATCH_HEADER],
     )
     def patch(self, request: Request, *, name: str, body: GpuSpecPatch) -> Response:
-        """Accept the change, which takes effect immediately."""
+        """Accept a request to change the GPU spec. The change takes effect immediately."""
         result = gpu_spec_update(
             tenant=caller_of(request).tenant, name=name, body=body, etag=expected_etag(request)
         )
@@ -195,7 +201,7 @@ class GpuSpecDetail(ApiView):
         errors=[NotFound, PhaseConflict],
     )
     def delete(self, request: Request, *, name: str, query: DeletionQuery) -> Response:
-        """Accept the deletion, which takes effect immediately."""
+        """Accept a request to delete the GPU spec. The deletion takes effect immediately."""
         result = gpu_spec_delete(
             tenant=caller_of(request).tenant, name=name, operation_id=query.operation_id
         )

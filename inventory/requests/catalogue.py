@@ -119,11 +119,11 @@ _TRUE_BY_DEFAULT: Final = frozenset({"mayPreempt", "enabled"})
 
 
 class GpuSpecCreate(GpuSpecFields):
-    """Creates a GPU spec in the catalogue."""
+    """The request body that creates a GPU spec in the catalogue."""
 
     name: SpecName = Field(
         description="Name of the GPU spec; it is also a label value. At most 63 characters:"
-        " letters, digits, '-', '_' and '.', starting with a lower-case letter or a digit.",
+        " letters, digits, '-', '_' and '.', starting with a lowercase letter or a digit.",
         examples=["h100-2g"],
     )
 
@@ -138,4 +138,7 @@ class GpuSpecCreate(GpuSpecFields):
 
 
 class GpuSpecPatch(GpuSpecFields, ChangeBody):
-    """Changes a GPU spec. Omitted fields, existing stock and existing units are unchanged."""
+    """The request body that changes a GPU spec.
+
+    Omitted fields, existing stock and existing units are unchanged.
+    """

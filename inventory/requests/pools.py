@@ -43,7 +43,7 @@ _ADDRESS = frozenset(declared.alias or name for name, declared in PoolAddress.mo
 
 
 class StockPoolCreate(StockPoolSpec, PoolAddress):
-    """Creates a stock pool."""
+    """The request body that creates a stock pool."""
 
     def spec(self) -> StockPoolSpec:
         """Return the spec without the other fields of the request."""
@@ -58,7 +58,7 @@ class StockPoolCreate(StockPoolSpec, PoolAddress):
 
 
 class StockPoolPatch(ChangeBody):
-    """Changes a stock pool. Omitted fields are unchanged."""
+    """The request body that changes a stock pool. Omitted fields are unchanged."""
 
     replicas: Replicas | None = None
     image: Image | None = None

@@ -49,7 +49,7 @@ class PoolOperation(StrEnum):
 
 
 def pool_create(*, tenant: Tenant, body: StockPoolCreate) -> Accepted:
-    """Accept the creation of a stock pool and insert its row in phase `Pending`, without a UID.
+    """Accept a request to create a stock pool, and insert its row without a UID.
 
     Raises:
         NameConflict: If the name is in use in the namespace.
@@ -82,7 +82,7 @@ def pool_create(*, tenant: Tenant, body: StockPoolCreate) -> Accepted:
 def pool_update(
     *, tenant: Tenant, namespace: str, name: str, body: StockPoolPatch, etag: str | None = None
 ) -> Accepted:
-    """Accept a change of the spec of a stock pool.
+    """Accept a request to change the spec of a stock pool.
 
     If `etag` is specified, only that version of the stock pool is changed.
 
@@ -112,7 +112,7 @@ def pool_update(
 def pool_request_deletion(
     *, tenant: Tenant, operation_id: str, namespace: str, name: str
 ) -> Accepted:
-    """Accept the deletion of a stock pool and set its phase to `Terminating`.
+    """Accept a request to delete a stock pool, and set its phase to `Terminating`.
 
     Raises:
         NotFound: If the stock pool does not exist.

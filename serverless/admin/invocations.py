@@ -25,7 +25,7 @@ from serverless.services.names import INVOCATION_KIND
 
 
 class FunctionFilter(RecentValuesFilter):
-    """Filters by function."""
+    """A filter by function."""
 
     title = "function"
     parameter_name = "function"
@@ -33,7 +33,7 @@ class FunctionFilter(RecentValuesFilter):
 
 
 class FailureFilter(RecentValuesFilter):
-    """Filters by failure class."""
+    """A filter by failure class."""
 
     title = "reason"
     parameter_name = "reason"

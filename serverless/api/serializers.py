@@ -46,8 +46,8 @@ Cause = Annotated[
     StartupCause | None,
     NullIfEmpty,
     Field(
-        description="Code of the problem that keeps workers from starting; null if no problem was"
-        " observed.",
+        description="Code of the problem that prevents workers from starting; null if no problem"
+        " was observed.",
         examples=[None],
     ),
 ]
@@ -165,7 +165,7 @@ class ResultReply(Reply):
 
 
 class BlockedReply(Reply):
-    """The problem that keeps a function from serving a queued invocation."""
+    """The problem that prevents a function from serving a queued invocation."""
 
     reason: str = Field(
         description="Code that explains the phase of the function.",
@@ -195,8 +195,8 @@ class InvocationReply(Reply):
     )
     state: InvocationState = Field(description="State of the invocation.", examples=["Succeeded"])
     blocked: BlockedReply | None = Field(
-        description="Problem that keeps the function from serving this queued invocation; null if"
-        " the function can serve the invocation."
+        description="Problem that prevents the function from serving this queued invocation; null"
+        " if the function can serve the invocation."
     )
     failure_class: Annotated[str | None, NullIfEmpty] = Field(
         description="Code that explains the failure; null if the invocation succeeded or is open.",
@@ -230,8 +230,8 @@ class InvocationReply(Reply):
         """Return the response for a row.
 
         Args:
-            row: the invocation.
-            has_body: whether the row was read with the body of the result.
+            row: The invocation.
+            has_body: Whether the row was read with the body of the result.
         """
         columns = cls.model_fields.keys() - {"request_id", "blocked", "result"}
         return cls(

@@ -60,7 +60,7 @@ _WAITING: Final = {
 
 
 class Functions(ApiView):
-    """Lists and creates functions."""
+    """The view that lists and creates functions."""
 
     @Endpoint(
         id="listFunctions",
@@ -84,17 +84,17 @@ class Functions(ApiView):
         errors=[NameConflict],
     )
     def post(self, request: Request, *, body: FunctionCreate) -> Response:
-        """Accept the creation. The function can be invoked immediately."""
+        """Accept a request to create a function, which can be invoked immediately."""
         result = function_create(tenant=caller_of(request).tenant, body=body)
         return accepted_reply(request, result)
 
 
 class FunctionDetail(ApiView):
-    """Returns, changes and deletes a function."""
+    """The view that returns, changes and deletes a function."""
 
     @Endpoint(
         id="getFunction",
-        summary="Get a function",
+        summary="Read a function",
         tag=_FUNCTIONS,
         replies={200: FunctionReply},
         errors=[NotFound],
@@ -116,7 +116,7 @@ class FunctionDetail(ApiView):
         headers=[IF_MATCH_HEADER],
     )
     def put(self, request: Request, *, request_id: str, body: FunctionUpdate) -> Response:
-        """Accept the change. Omitted fields are unchanged.
+        """Accept a request to change the function. Omitted fields are unchanged.
 
         Invocations in progress finish on their workers.
         """
@@ -133,7 +133,9 @@ class FunctionDetail(ApiView):
         errors=[NotFound],
     )
     def delete(self, request: Request, *, request_id: str, query: DeletionQuery) -> Response:
-        """Accept the deletion. The phase is `Terminating` until the workers have stopped.
+        """Accept a request to delete the function.
+
+        The phase is `Terminating` until the workers have stopped.
 
         Running invocations finish on their workers.
         """
@@ -145,7 +147,7 @@ class FunctionDetail(ApiView):
 
 
 class Invocations(ApiView):
-    """Lists and creates invocations."""
+    """The view that lists and creates invocations."""
 
     @Endpoint(
         id="listInvocations",
@@ -177,7 +179,7 @@ class Invocations(ApiView):
         errors=[NotFound, PhaseConflict, OperationConflict, Throttled],
     )
     def post(self, request: Request, *, body: InvocationCreate) -> Response:
-        """Accept the invocation.
+        """Accept a request to invoke the function.
 
         The status is 202. It is 200 if the mode is `sync` and the invocation has ended, or if the
         mode is `async` and the request is repeated.
@@ -199,11 +201,11 @@ class Invocations(ApiView):
 
 
 class InvocationDetail(ApiView):
-    """Returns an invocation."""
+    """The view that returns an invocation."""
 
     @Endpoint(
         id="getInvocation",
-        summary="Get an invocation and its result",
+        summary="Read an invocation and its result",
         tag=_INVOCATIONS,
         replies={200: InvocationReply},
         errors=[NotFound],
@@ -216,7 +218,7 @@ class InvocationDetail(ApiView):
 
 
 class InvocationCancel(ApiView):
-    """Cancels an invocation."""
+    """The view that cancels an invocation."""
 
     @Endpoint(
         id="cancelInvocation",
@@ -227,7 +229,7 @@ class InvocationCancel(ApiView):
         errors=[NotFound, PhaseConflict],
     )
     def post(self, request: Request, *, invocation_id: str, body: InvocationAction) -> Response:
-        """Accept the cancellation. The invocation ends immediately."""
+        """Accept a request to cancel the invocation, which ends immediately."""
         tenant, operation_id = caller_of(request).tenant, body.operation_id
         result = invocation_cancel(
             tenant=tenant, invocation_id=invocation_id, operation_id=operation_id
@@ -236,7 +238,7 @@ class InvocationCancel(ApiView):
 
 
 class InvocationReplay(ApiView):
-    """Replays a dead letter."""
+    """The view that replays a dead letter."""
 
     @Endpoint(
         id="replayInvocation",
@@ -247,7 +249,7 @@ class InvocationReplay(ApiView):
         errors=[NotFound, PhaseConflict],
     )
     def post(self, request: Request, *, invocation_id: str, body: InvocationAction) -> Response:
-        """Accept the replay. The invocation is queued with its full number of attempts."""
+        """Accept a request to replay the invocation, which is queued with all its attempts."""
         tenant, operation_id = caller_of(request).tenant, body.operation_id
         result = invocation_replay(
             tenant=tenant, invocation_id=invocation_id, operation_id=operation_id
@@ -256,14 +258,14 @@ class InvocationReplay(ApiView):
 
 
 class InvocationResult(ApiView):
-    """Returns the body of a result to the holder of a signed link, without a token."""
+    """The view that returns the body of a result for a signed link, without a token."""
 
     authentication_classes = ()
     permission_classes = ()
 
     @Endpoint(
         id="getInvocationResult",
-        summary="Get the body of a result by its signed link, without a token",
+        summary="Read the body of a result by its signed link, without a token",
         tag=_INVOCATIONS,
         query=ResultQuery,
         replies={},

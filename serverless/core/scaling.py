@@ -145,10 +145,10 @@ def plan_workers(
     """Return the workers to start and stop, and the status of the function.
 
     Args:
-        function: the limits and the last status of the function.
-        demand: the open invocations, or `None` if the queue is unavailable.
-        workers: all workers of the function, in any state.
-        now: the current time.
+        function: The limits and the last status of the function.
+        demand: The open invocations, or `None` if the queue is unavailable.
+        workers: All workers of the function, in any state.
+        now: The current time.
     """
     backoff = Backoff(function.start_failures, function.starts_after)
     if function.is_ending:

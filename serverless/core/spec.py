@@ -31,7 +31,7 @@ FRAMEWORK: Final = "Paths and socket on which the function listens."
 def _request_id(text: str) -> str:
     if not re.fullmatch(REQUEST_ID, text):
         msg = (
-            f"{quoted(text)} is not a valid name. Use 1 to 48 lower-case letters, digits, '_' or"
+            f"{quoted(text)} is not a valid name. Use 1 to 48 lowercase letters, digits, '_' or"
             " '-'."
         )
         raise ValueError(msg)
@@ -43,7 +43,7 @@ RequestID = Annotated[
     AfterValidator(_request_id),
     Field(
         json_schema_extra={"pattern": f"^{REQUEST_ID}$"},
-        description="Name of the function, unique within the tenant: 1 to 48 lower-case letters,"
+        description="Name of the function, unique within the tenant: 1 to 48 lowercase letters,"
         " digits, '_' or '-'.",
         examples=["echo"],
     ),
@@ -80,7 +80,7 @@ def check_workers(min_workers: int, max_workers: int) -> None:
     """Check that the limits do not contradict each other.
 
     Raises:
-        ValidationError: if the minimum is larger than the maximum.
+        ValidationError: If the minimum is larger than the maximum.
     """
     if min_workers > max_workers:
         raise _invalid("minWorkers", "Must not be larger than maxWorkers.")

@@ -33,7 +33,7 @@ def worker_request(
     """Return the request for a GPU unit that is a worker of the function.
 
     Raises:
-        InvalidSpec: if a worker cannot use the address of the queue.
+        InvalidSpec: If a worker cannot use the address of the queue.
     """
     fields = spec.normalised()
     shared = ("framework", "concurrency", "timeoutSeconds", "maxDeliver", "backoffSeconds")

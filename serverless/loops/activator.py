@@ -95,7 +95,7 @@ class Activator:
         """Reconcile every function once.
 
         Raises:
-            DatabaseError: if the database is unavailable. The next call continues.
+            DatabaseError: If the database is unavailable. The next call continues.
         """
         if gate.is_closed() or not epoch.matches():
             return  # The state of the workers is unknown, so change nothing.

@@ -25,7 +25,7 @@ RETRY_SECONDS: Final = 1.0
 
 
 class DeadLetters:
-    """Handles the server's advisories about messages that used all deliveries or were rejected.
+    """The loop that handles advisories about messages that used all deliveries or were rejected.
 
     The server sends one advisory for each message. A result that was sent before the advisory
     takes precedence: an advisory is handled when every report is stored that was in the queue when
@@ -42,7 +42,7 @@ class DeadLetters:
         """Handle the available advisories, or wait for the first one; return their number.
 
         Raises:
-            QueueError: if the queue is unavailable. Unhandled advisories are delivered again.
+            QueueError: If the queue is unavailable. Unhandled advisories are delivered again.
         """
         messages = self._queue.fetch(ADVISORIES, ADVISORY_CONSUMER, BATCH, WAIT_SECONDS)
         for message in messages:
@@ -80,7 +80,7 @@ def dead_letter(queue: Queue, message: StoredMessage, error: str) -> None:
     If the platform did not write the message, it is only deleted.
 
     Raises:
-        QueueError: if the message cannot be deleted.
+        QueueError: If the message cannot be deleted.
     """
     invocation = read_invocation(message)
     if invocation is not None:
@@ -93,7 +93,7 @@ def reports_are_stored(queue: Queue, sequence: int) -> bool:
     """Return whether every report up to this sequence of the stream of results is stored.
 
     Raises:
-        QueueError: if the queue is unavailable.
+        QueueError: If the queue is unavailable.
     """
     settled = queue.settled_sequence(RESULTS, RESULT_CONSUMER)
     # The sequence of a recreated stream starts at 1.

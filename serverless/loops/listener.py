@@ -7,7 +7,7 @@ from serverless.services.names import OUTBOX_CHANNEL
 
 
 class OutboxListener:
-    """Listens on the database connection of the current thread."""
+    """A listener on the database connection of the current thread."""
 
     def __init__(self) -> None:
         """Prepare the listener. It starts to listen when `wait` is called first."""

@@ -65,7 +65,7 @@ class FunctionObservation:
         """Return the limits and the last status of the function.
 
         Raises:
-            InvalidSpec: if the spec violates a rule of this release.
+            InvalidSpec: If the spec violates a rule of this release.
         """
         function, spec = self.function, self.function.parsed_spec
         newest = getattr(function, "newest_at", None)

@@ -44,7 +44,7 @@ class Relay:
         """Publish one batch, then wait for a notification if the outbox is empty.
 
         Raises:
-            QueueError: if the queue is unavailable. The claimed rows are released.
+            QueueError: If the queue is unavailable. The claimed rows are released.
         """
         if not self._is_ensured:
             self._queue.ensure()
@@ -56,7 +56,7 @@ class Relay:
         """Publish one batch and return the number of claimed rows.
 
         Raises:
-            QueueUnavailable: if the outcome of some invocations is unknown.
+            QueueUnavailable: If the outcome of some invocations is unknown.
         """
         rows = outbox_claim(BATCH)
         if not rows:

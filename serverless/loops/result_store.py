@@ -44,8 +44,8 @@ class ResultStore:
         """Store the available reports, or wait for the first one; return the number of messages.
 
         Raises:
-            QueueError: if the queue is unavailable.
-            OperationalError: if the database is unavailable. The messages are delivered again.
+            QueueError: If the queue is unavailable.
+            OperationalError: If the database is unavailable. The messages are delivered again.
         """
         messages = self._queue.fetch(RESULTS, RESULT_CONSUMER, BATCH, WAIT_SECONDS)
         if messages:

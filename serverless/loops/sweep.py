@@ -55,7 +55,7 @@ class Sweep:
         """Compare the rows and messages of all functions once.
 
         Raises:
-            QueueError: if the queue is unavailable. The next step continues.
+            QueueError: If the queue is unavailable. The next step continues.
         """
         self._queue.ensure()
         suspects: _Suspects = {}

@@ -35,7 +35,7 @@ class BlockingConnection:
         """The connected client.
 
         Raises:
-            QueueUnavailable: if the connection is lost.
+            QueueUnavailable: If the connection is lost.
         """
         if self._client is None or not self._client.is_connected:
             raise QueueUnavailable("The queue server is not connected.")
@@ -47,7 +47,7 @@ class BlockingConnection:
         """Run `call` on the event loop and return its result.
 
         Raises:
-            QueueError: if the connection or the call fails, or takes longer than `seconds`.
+            QueueError: If the connection or the call fails, or takes longer than `seconds`.
         """
 
         async def run() -> ResultT:

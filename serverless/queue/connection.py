@@ -33,13 +33,13 @@ async def connect(
     """Return a connected client, which reconnects automatically when the connection is lost.
 
     Args:
-        url: address of the server.
-        credentials: credentials of a platform process, or of the workers of one function.
-        name: name of the connection in the server's monitoring.
-        inbox_prefix: prefix of the subjects to which the server sends replies.
+        url: Address of the server.
+        credentials: Credentials of a platform process, or of the workers of one function.
+        name: Name of the connection in the server's monitoring.
+        inbox_prefix: Prefix of the subjects to which the server sends replies.
 
     Raises:
-        QueueUnavailable: if the server does not accept the connection in time.
+        QueueUnavailable: If the server does not accept the connection in time.
     """
     client = Client()
     connecting = client.connect(

@@ -56,7 +56,7 @@ _Method = Callable[Concatenate["Queue", JetStreamContext, ArgumentsT], Awaitable
 def _blocking(
     seconds: float = CALL_SECONDS,
 ) -> Callable[[_Method[ArgumentsT, ResultT]], Callable[Concatenate["Queue", ArgumentsT], ResultT]]:
-    """Turn a coroutine method into a blocking method with a timeout.
+    """Convert a coroutine method to a blocking method with a timeout.
 
     The blocking method does not have the second parameter, the JetStream context. It raises a
     `QueueError` if the queue does not respond or rejects the request.
@@ -230,7 +230,7 @@ class Queue(BlockingConnection):
         """Return up to `batch` available messages, or wait up to `seconds` for the first message.
 
         Raises:
-            QueueError: if the queue is unavailable or the consumer does not exist.
+            QueueError: If the queue is unavailable or the consumer does not exist.
         """
 
         async def pull(_: JetStreamContext) -> list[Msg]:
@@ -251,7 +251,7 @@ class Queue(BlockingConnection):
         self._reply(messages, TERMINATE + b" " + reason.encode())
 
     def postpone(self, messages: Sequence[Msg], seconds: float) -> None:
-        """Have messages delivered again after a delay."""
+        """Postpone the redelivery of messages."""
         self._reply(messages, b'-NAK {"delay": %d}' % int(seconds * 1e9))
 
     def _reply(self, messages: Sequence[Msg], body: bytes) -> None:
@@ -341,7 +341,7 @@ def get_queue() -> Queue:
     """Return the queue of this process.
 
     Raises:
-        QueueUnavailable: if no queue is configured.
+        QueueUnavailable: If no queue is configured.
     """
     return _QUEUE.get()
 
@@ -350,7 +350,7 @@ def queue_account() -> KeyPair:
     """Return the NATS account of this platform.
 
     Raises:
-        QueueUnavailable: if no queue is configured, or the seed is not valid.
+        QueueUnavailable: If no queue is configured, or the seed is not valid.
     """
     if not settings.NATS_URL:
         raise QueueUnavailable("No queue is configured: NATS_URL is not set.")

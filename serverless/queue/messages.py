@@ -85,7 +85,7 @@ def decode_invocation(headers: Mapping[str, str] | None, body: bytes) -> Invocat
     """Decode a message of the stream of invocations.
 
     Raises:
-        MalformedMessage: if a header is missing or invalid.
+        MalformedMessage: If a header is missing or invalid.
     """
     found = headers or {}
     try:
@@ -219,7 +219,7 @@ def decode_report(body: bytes) -> Report:
     """Decode a message of the stream of results.
 
     Raises:
-        MalformedMessage: if it is not a valid report.
+        MalformedMessage: If it is not a valid report.
     """
     try:
         return _REPORT.validate_json(body)
@@ -248,7 +248,7 @@ def decode_advisory(body: bytes) -> Advisory:
     """Decode a message of the stream of advisories.
 
     Raises:
-        MalformedMessage: if it is not an advisory about the consumer of a function.
+        MalformedMessage: If it is not an advisory about the consumer of a function.
     """
     try:
         return Advisory.model_validate_json(body)

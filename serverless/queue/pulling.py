@@ -26,7 +26,7 @@ TERMINATE: Final = b"+TERM"
 
 
 class Puller:
-    """Fetches messages from one durable consumer over one connection, one fetch at a time."""
+    """A client that fetches messages from a durable consumer, with one fetch at a time."""
 
     def __init__(self, client: Client, stream: str, consumer: str) -> None:
         """Prepare the requests; `client` is connected, and nothing is sent before `fetch`."""
@@ -40,12 +40,12 @@ class Puller:
         """Return up to `batch` available messages, or wait for the first message.
 
         Args:
-            batch: maximum number of messages.
-            wait_seconds: maximum time to wait in seconds, at least `AVAILABLE_SECONDS`.
+            batch: Maximum number of messages.
+            wait_seconds: Maximum time to wait in seconds, at least `AVAILABLE_SECONDS`.
 
         Raises:
-            QueueUnavailable: if the connection is lost.
-            QueueRejected: if the server rejects the request or the consumer does not exist.
+            QueueUnavailable: If the connection is lost.
+            QueueRejected: If the server rejects the request or the consumer does not exist.
         """
         if not self.client.is_connected:
             raise QueueUnavailable("The queue server is not connected.")

@@ -68,10 +68,10 @@ def function_consumer(
     longer than the first delay would be delivered to another worker.
 
     Args:
-        tenant: name of the function's tenant.
-        function: id of the function.
-        max_deliver: maximum number of deliveries of a message.
-        max_in_progress: maximum number of delivered messages that are not acknowledged.
+        tenant: Name of the function's tenant.
+        function: Id of the function.
+        max_deliver: Maximum number of deliveries of a message.
+        max_in_progress: Maximum number of delivered messages that are not acknowledged.
     """
     return replace(
         _durable(consumer_name(function), ACK_WAIT_SECONDS, max_in_progress),

@@ -17,7 +17,7 @@ class OutgoingInvocation:
 
 
 class PublishStatus(Enum):
-    """Whether the stream stores an invocation."""
+    """The result of publishing an invocation: whether the stream stores it."""
 
     STORED = "stored"
     """The stream stores it, possibly since an earlier publication."""

@@ -22,11 +22,11 @@ from serverless.services.names import FUNCTION_KIND, ServerlessOperation
 
 
 def function_create(*, tenant: Tenant, body: FunctionCreate) -> Accepted:
-    """Accept the creation of a function, which can be invoked from this moment.
+    """Accept a request to create a function, which can be invoked immediately.
 
     Raises:
-        NameConflict: if the name is in use.
-        OperationConflict: if the operationID belongs to another request.
+        NameConflict: If the name is in use.
+        OperationConflict: If the operationID belongs to another request.
     """
 
     def prepare(operation: Operation) -> int:
@@ -56,13 +56,13 @@ def function_create(*, tenant: Tenant, body: FunctionCreate) -> Accepted:
 def function_update(
     *, tenant: Tenant, request_id: str, body: FunctionUpdate, etag: str | None = None
 ) -> Accepted:
-    """Accept a change of a function. The activator replaces the workers of the old spec.
+    """Accept a request to change a function. The activator replaces the workers of the old spec.
 
     Raises:
-        NotFound: if the function does not exist.
-        PhaseConflict: if the function is being deleted.
-        StaleEtag: if the version of the function is not `etag`.
-        InvalidSpec: if the body names another function or the changed spec violates a rule.
+        NotFound: If the function does not exist.
+        PhaseConflict: If the function is being deleted.
+        StaleEtag: If the version of the function is not `etag`.
+        InvalidSpec: If the body names another function or the changed spec violates a rule.
     """
     body.check_request_id(request_id)
 
@@ -92,11 +92,13 @@ def function_version(function: Function) -> str:
 
 
 def function_scale(*, tenant: Tenant, request_id: str, body: FunctionScale) -> Accepted:
-    """Accept new limits for the number of workers. Running workers are not replaced.
+    """Accept a request to change the limits for the number of workers.
+
+    Running workers are not replaced.
 
     Raises:
-        NotFound: if the function does not exist.
-        PhaseConflict: if the function is being deleted.
+        NotFound: If the function does not exist.
+        PhaseConflict: If the function is being deleted.
     """
 
     def change(function: Function) -> None:
@@ -110,10 +112,12 @@ def function_scale(*, tenant: Tenant, request_id: str, body: FunctionScale) -> A
 
 
 def function_request_deletion(*, tenant: Tenant, request_id: str, operation_id: str) -> Accepted:
-    """Accept the deletion of a function: cancel queued invocations and let running ones finish.
+    """Accept a request to delete a function, and cancel its queued invocations.
+
+    Running invocations finish on their workers.
 
     Raises:
-        NotFound: if the function does not exist.
+        NotFound: If the function does not exist.
     """
 
     def mark(function: Function) -> None:

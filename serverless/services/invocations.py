@@ -51,13 +51,13 @@ def invocation_accept(*, tenant: Tenant, body: InvocationCreate) -> AcceptedInvo
     queue loses it.
 
     Raises:
-        NotFound: if the function does not exist.
-        PhaseConflict: if the function is being deleted.
-        OperationConflict: if the invocationID belongs to another request.
-        TooLarge: if the payload exceeds the limit.
-        Throttled: if the function has too many open invocations.
-        OperatorUnavailable: if the platform runs without a cluster.
-        RecoveryNeeded: if cluster and database do not belong together.
+        NotFound: If the function does not exist.
+        PhaseConflict: If the function is being deleted.
+        OperationConflict: If the invocationID belongs to another request.
+        TooLarge: If the payload exceeds the limit.
+        Throttled: If the function has too many open invocations.
+        OperatorUnavailable: If the platform runs without a cluster.
+        RecoveryNeeded: If the cluster and the database do not match.
     """
     check_writable()
     digest = request_hash("invocation.create", body.request_id, body.hashed())
@@ -82,8 +82,8 @@ def invocation_cancel(*, tenant: Tenant, invocation_id: str, operation_id: str) 
     """Cancel an invocation that no worker has started. A later result is ignored.
 
     Raises:
-        NotFound: if the invocation does not exist.
-        PhaseConflict: if the invocation has started or ended.
+        NotFound: If the invocation does not exist.
+        PhaseConflict: If the invocation has started or ended.
     """
 
     def cancel(invocation: Invocation) -> None:
@@ -103,8 +103,8 @@ def invocation_replay(*, tenant: Tenant, invocation_id: str, operation_id: str) 
     """Queue a dead letter again with its full number of attempts.
 
     Raises:
-        NotFound: if the invocation does not exist.
-        PhaseConflict: if the invocation is not a dead letter or its function is deleted.
+        NotFound: If the invocation does not exist.
+        PhaseConflict: If the invocation is not a dead letter or its function is deleted.
     """
 
     def replay(invocation: Invocation) -> None:
@@ -161,7 +161,7 @@ def _known(tenant: Tenant, invocation_id: str, digest: str) -> AcceptedInvocatio
     """Return the accepted invocation with this id, or `None` if it does not exist.
 
     Raises:
-        OperationConflict: if the invocation belongs to another request.
+        OperationConflict: If the invocation belongs to another request.
     """
     rows = Invocation.objects.select_related("function", "tenant")
     found = rows.filter(tenant=tenant, invocation_id=invocation_id).first()

@@ -43,12 +43,12 @@ def worker_start(function: Function, *, observed: int) -> bool:
     """Request one more worker; return `False` if the function or its workers changed.
 
     Args:
-        function: the row of the function as it was read.
-        observed: number of workers when the row was read, plus the workers started since then.
+        function: The row of the function as it was read.
+        observed: Number of workers when the row was read, plus the workers started since then.
 
     Raises:
-        InsufficientCapacity: if no stock of the function's GPU spec is ready.
-        InvalidSpec: if the spec or the address of the queue is not valid for a worker.
+        InsufficientCapacity: If no stock of the function's GPU spec is ready.
+        InvalidSpec: If the spec or the address of the queue is not valid for a worker.
     """
     check_writable()  # Called before the transaction because it can open connections.
     name = worker_name(function.pk, function.generation, secrets.token_hex(4))

@@ -97,8 +97,8 @@ class Function:
         """Post an invocation to the function and return the response.
 
         Raises:
-            FunctionTimeout: if the function does not respond within the timeout.
-            FunctionError: if the call fails or the response is not valid.
+            FunctionTimeout: If the function does not respond within the timeout.
+            FunctionError: If the call fails or the response is not valid.
         """
         try:
             async with asyncio.timeout(invocation.timeout_seconds):

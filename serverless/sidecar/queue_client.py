@@ -36,7 +36,7 @@ _REASON_LENGTH: Final = 200
 
 
 class QueueClient:
-    """Fetches the invocations of the function and reports their outcomes; reconnects if needed."""
+    """A reconnecting client that fetches invocations and reports their outcomes."""
 
     def __init__(self, settings: Settings) -> None:
         """Prepare the client. It connects when `open` is called."""

@@ -73,7 +73,7 @@ class Settings(BaseModel):
         """Return the settings in the variables of the environment. Empty variables are ignored.
 
         Raises:
-            BadSettings: if a variable is missing or not valid.
+            BadSettings: If a variable is missing or not valid.
         """
         try:
             return cls.model_validate({name: text for name, text in environment.items() if text})

@@ -105,7 +105,7 @@ class Worker:
         """Serve invocations until the worker is drained.
 
         Raises:
-            AccessDenied: if the queue rejects the credentials.
+            AccessDenied: If the queue rejects the credentials.
         """
         watching = asyncio.create_task(self._function.watch())
         try:

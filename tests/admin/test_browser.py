@@ -1,4 +1,4 @@
-"""Browser tests of the log-in, the Content Security Policy and the layout of all pages."""
+"""Browser tests of the login, the Content Security Policy and the layout of all pages."""
 
 import os
 import re

@@ -27,7 +27,7 @@ MAX_MATCHES: Final = 1_000
 
 
 class PhaseFilter(ChoiceFilter):
-    """Filters by the new phase."""
+    """A filter by the new phase."""
 
     title = "phase"
     parameter_name = "phase"
@@ -39,7 +39,7 @@ class PhaseFilter(ChoiceFilter):
 
 
 class ReasonFilter(RecentValuesFilter):
-    """Filters by the reason of the change."""
+    """A filter by the reason of the change."""
 
     title = "reason"
     parameter_name = "reason"
@@ -48,7 +48,7 @@ class ReasonFilter(RecentValuesFilter):
 
 
 class ChangedFilter(AgeFilter):
-    """Filters by the time since the change."""
+    """A filter by the time since the change."""
 
     field = "at"
 

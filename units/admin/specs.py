@@ -40,7 +40,7 @@ MAX_BATCHES = 1_000
 
 
 class EnabledFilter(YesNoFilter):
-    """Filters by whether the GPU spec is enabled."""
+    """A filter by whether the GPU spec is enabled."""
 
     title = "state"
     parameter_name = "enabled"
@@ -49,7 +49,7 @@ class EnabledFilter(YesNoFilter):
 
 
 class PausedFilter(YesNoFilter):
-    """Filters by whether the top-up is paused."""
+    """A filter by whether the top-up is paused."""
 
     title = "top-up"
     parameter_name = "paused"

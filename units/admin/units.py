@@ -65,7 +65,7 @@ STATE_SHAPES: Final = {
 
 
 class StateFilter(ChoiceFilter):
-    """Filters by the state of stock."""
+    """A filter by the state of stock."""
 
     title = "state"
     parameter_name = "state"

@@ -90,7 +90,7 @@ class SpecCapacityReply(Reply):
         description="Number of active units, including stopped units.", examples=[1]
     )
     seeded: int = Field(
-        description="Number of requested stock units. Deleted ones are counted for 30 days.",
+        description="Number of requested stock units. Deleted units are counted for 30 days.",
         examples=[4],
     )
     consumed: int = Field(description="Number of seeded units that were consumed.", examples=[1])

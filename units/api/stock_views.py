@@ -27,7 +27,7 @@ _NAME = f"{_BATCH}-001"
 
 
 class StockUnits(ApiView):
-    """Lists, seeds and removes stock units."""
+    """The view that lists, seeds and removes stock units."""
 
     @Endpoint(
         id="listStockUnits",
@@ -57,7 +57,10 @@ class StockUnits(ApiView):
         errors=[PhaseConflict, NameConflict],
     )
     def post(self, request: Request, *, body: StockSeed) -> Response:
-        """Accept the seeding. Its progress is the number of created stock units."""
+        """Accept a request to seed stock units.
+
+        The progress of the operation is the number of created stock units.
+        """
         return accepted_reply(request, stock_seed(tenant=caller_of(request).tenant, body=body))
 
     @Endpoint(
@@ -75,7 +78,7 @@ class StockUnits(ApiView):
         errors=[InsufficientCapacity],
     )
     def delete(self, request: Request, *, query: DeleteStockQuery) -> Response:
-        """Accept the removal."""
+        """Accept a request to remove stock units."""
         result = stock_remove(
             tenant=caller_of(request).tenant,
             operation_id=query.operation_id,
@@ -86,7 +89,7 @@ class StockUnits(ApiView):
 
 
 class StockUnitDetail(ApiView):
-    """Returns and removes a stock unit."""
+    """The view that returns and removes a stock unit."""
 
     @Endpoint(
         id="getStockUnit",
@@ -114,7 +117,7 @@ class StockUnitDetail(ApiView):
         errors=[NotFound, PhaseConflict],
     )
     def delete(self, request: Request, *, name: str, query: DeletionQuery) -> Response:
-        """Accept the removal."""
+        """Accept a request to remove the stock unit."""
         result = stock_remove_one(
             tenant=caller_of(request).tenant,
             operation_id=query.operation_id,
@@ -124,7 +127,7 @@ class StockUnitDetail(ApiView):
 
 
 class Inventory(ApiView):
-    """Returns the capacity and its use."""
+    """The view that returns the capacity and its use."""
 
     @Endpoint(
         id="getInventory",

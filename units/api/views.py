@@ -50,7 +50,7 @@ _NAMESPACE = "runtime-instance"
 
 
 class GpuUnits(ApiView):
-    """Lists and creates GPU units of the caller's tenant."""
+    """The view that lists and creates GPU units of the caller's tenant."""
 
     @Endpoint(
         id="listGpuUnits",
@@ -77,7 +77,7 @@ class GpuUnits(ApiView):
         errors=[InsufficientCapacity, NameConflict],
     )
     def post(self, request: Request, *, body: GpuUnitCreate) -> Response:
-        """Accept the creation and claim a stock unit.
+        """Accept a request to create a unit, and claim a stock unit.
 
         The unit is `Pending` until its resource exists.
         """
@@ -85,7 +85,7 @@ class GpuUnits(ApiView):
 
 
 class GpuUnitDetail(ApiView):
-    """Returns, changes and deletes a GPU unit."""
+    """The view that returns, changes and deletes a GPU unit."""
 
     @Endpoint(
         id="getGpuUnit",
@@ -115,7 +115,7 @@ class GpuUnitDetail(ApiView):
     def put(
         self, request: Request, *, name: str, body: GpuUnitUpdate, query: UnitQuery
     ) -> Response:
-        """Accept the change. Omitted fields are unchanged."""
+        """Accept a request to change the unit. Omitted fields are unchanged."""
         etag = expected_etag(request)
         _namespace(request, query, name)
         result = unit_update(tenant=caller_of(request).tenant, name=name, body=body, etag=etag)
@@ -130,7 +130,10 @@ class GpuUnitDetail(ApiView):
         errors=[NotFound],
     )
     def delete(self, request: Request, *, name: str, query: DeleteUnitQuery) -> Response:
-        """Accept the deletion. The unit is `Terminating` until its pods are deleted."""
+        """Accept a request to delete the unit.
+
+        The unit is `Terminating` until its pods are deleted.
+        """
         _namespace(request, query, name)
         result = unit_request_deletion(
             tenant=caller_of(request).tenant, name=name, operation_id=query.operation_id
@@ -139,7 +142,7 @@ class GpuUnitDetail(ApiView):
 
 
 class GpuUnitStop(ApiView):
-    """Stops a GPU unit."""
+    """The view that stops a GPU unit."""
 
     @Endpoint(
         id="stopGpuUnit",
@@ -151,7 +154,7 @@ class GpuUnitStop(ApiView):
         errors=[NotFound, PhaseConflict],
     )
     def post(self, request: Request, *, name: str, body: UnitAction, query: UnitQuery) -> Response:
-        """Accept the stop."""
+        """Accept a request to stop the unit."""
         _namespace(request, query, name)
         result = unit_stop(
             tenant=caller_of(request).tenant, name=name, operation_id=body.operation_id
@@ -160,7 +163,7 @@ class GpuUnitStop(ApiView):
 
 
 class GpuUnitStart(ApiView):
-    """Starts a stopped GPU unit."""
+    """The view that starts a stopped GPU unit."""
 
     @Endpoint(
         id="startGpuUnit",
@@ -172,7 +175,10 @@ class GpuUnitStart(ApiView):
         errors=[NotFound, PhaseConflict],
     )
     def post(self, request: Request, *, name: str, body: UnitAction, query: UnitQuery) -> Response:
-        """Accept the start. If no stock unit is ready, the operation waits for one."""
+        """Accept a request to start the unit.
+
+        If no stock unit is ready, the operation waits for one.
+        """
         _namespace(request, query, name)
         result = unit_start(
             tenant=caller_of(request).tenant, name=name, operation_id=body.operation_id
@@ -181,7 +187,7 @@ class GpuUnitStart(ApiView):
 
 
 class GpuUnitLogs(ApiView):
-    """Returns the log of a GPU unit."""
+    """The view that returns the log of a GPU unit."""
 
     @Endpoint(
         id="getGpuUnitLogs",
@@ -204,7 +210,7 @@ class GpuUnitLogs(ApiView):
 
 
 class GpuUnitEvents(ApiView):
-    """Lists the Kubernetes Events about a GPU unit."""
+    """The view that lists the Kubernetes Events about a GPU unit."""
 
     @Endpoint(
         id="listGpuUnitEvents",
@@ -222,7 +228,7 @@ class GpuUnitEvents(ApiView):
 
 
 class GpuUnitHistory(ApiView):
-    """Lists the history of a GPU unit."""
+    """The view that lists the history of a GPU unit."""
 
     @Endpoint(
         id="listGpuUnitHistory",

@@ -21,9 +21,9 @@ def misfit(wanted: Mapping[str, str], labels: Mapping[str, str], nodes: Sequence
     Returns an empty string if the unit fits a node, or if `nodes` is empty.
 
     Args:
-        wanted: the requested quantities, by resource name.
-        labels: the labels that the node must have.
-        nodes: the nodes of the cluster.
+        wanted: The requested quantities, by resource name.
+        labels: The labels that the node must have.
+        nodes: The nodes of the cluster.
     """
     fitting = [node for node in nodes if _has(node, labels)]
     if nodes and not fitting:

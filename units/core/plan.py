@@ -75,7 +75,7 @@ def _stop(unit: UnitView, observed: ObservedUnit) -> Plan:
     """Return the plan that stops the unit, so that it releases its GPUs.
 
     The Service is kept, and an error about the Service does not prevent the stop. A unit without a
-    Deployment gets one with 0 replicas, so that a late POST of a Deployment fails (`zero`).
+    Deployment gets one with 0 replicas, so that a late POST of a Deployment fails (rule `zero`).
     """
     actions = deployment_actions(unit, observed, replicas=0)
     obstacle = _obstacle(unit, observed)
@@ -91,8 +91,8 @@ def _stop(unit: UnitView, observed: ObservedUnit) -> Plan:
 def _wait(unit: UnitView, observed: ObservedUnit) -> Plan | None:
     """Return the plan of a unit that must not start yet, or `None` if it can start.
 
-    The row of the source must name this unit as its consumer (`arbiter`), and the pods of the
-    source must be deleted (`waitabs`); otherwise, the pod of this unit could get the GPUs of
+    The row of the source must name this unit as its consumer (rule `arbiter`), and the pods of the
+    source must be deleted (rule `waitabs`); otherwise, the pod of this unit could get the GPUs of
     another unit. A running unit is not stopped.
     """
     if not is_at_zero(observed):

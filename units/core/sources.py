@@ -19,17 +19,17 @@ _UID_MAX = 36
 
 @dataclass(frozen=True, slots=True)
 class NoSource:
-    """The unit names no source, because it was created with kubectl or is a stock unit."""
+    """The absence of a source: the unit was created with kubectl or is a stock unit."""
 
 
 @dataclass(frozen=True, slots=True)
 class SourcePending:
-    """No unit has consumed the source yet."""
+    """A source that no unit has consumed yet."""
 
 
 @dataclass(frozen=True, slots=True)
 class SourceHeld:
-    """This unit consumed the source, whose objects still exist or could not be read."""
+    """A source that this unit consumed, and whose objects still exist or could not be read."""
 
     remains: str
     """What remains of the source, as a human-readable clause such as `its pods still exist`."""
@@ -37,7 +37,7 @@ class SourceHeld:
 
 @dataclass(frozen=True, slots=True)
 class SourceGone:
-    """This unit consumed the source, and the objects of the source no longer exist."""
+    """A source that this unit consumed, and whose objects no longer exist."""
 
     may_preempt: bool
     """Whether the unit may preempt other pods to get the GPUs that the source held."""
@@ -47,12 +47,12 @@ class SourceGone:
 
 @dataclass(frozen=True, slots=True)
 class SourceLost:
-    """Another unit consumed the source, or the source is unknown. The unit starts without it."""
+    """A source that is unknown or that another unit consumed. The unit starts without it."""
 
 
 @dataclass(frozen=True, slots=True)
 class SourceUnread:
-    """The unit is already running, so that the source was not read."""
+    """A source that was not read, because the unit is already running."""
 
 
 Source: TypeAlias = NoSource | SourcePending | SourceHeld | SourceGone | SourceLost | SourceUnread

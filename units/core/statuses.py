@@ -42,10 +42,10 @@ def unit_status(
     If the unit became ready by a hand-over, the Event names the source.
 
     Args:
-        unit: the unit.
-        observed: its observed state.
-        summary: the phase, the reason and the message to report.
-        is_reachable: whether the Service of the unit exists or is being created.
+        unit: The unit.
+        observed: Its observed state.
+        summary: The phase, the reason and the message to report.
+        is_reachable: Whether the Service of the unit exists or is being created.
     """
     status = OWNER.status(unit, summary, _fields(unit, observed, is_reachable=is_reachable))
     if status.event is None or summary.reason != UnitReason.UNIT_READY or unit.source is None:

@@ -33,10 +33,10 @@ def worker_pod(pod: Manifest, block: Serverless, *, unit: str, token: str) -> Ma
     """Return the pod spec `pod` with the sidecar added.
 
     Args:
-        pod: the pod spec with the container of the function.
-        block: the worker settings in the spec of the unit.
-        unit: the name of the unit.
-        token: a secret of the pod that authorizes a drain of the worker.
+        pod: The pod spec with the container of the function.
+        block: The worker settings in the spec of the unit.
+        unit: The name of the unit.
+        token: A secret of the pod that authorizes a drain of the worker.
     """
     [function] = pod["containers"]
     function = {

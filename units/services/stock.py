@@ -45,7 +45,7 @@ _BATCH = 500
 
 
 def stock_seed(*, tenant: Tenant, body: StockSeed) -> Accepted:
-    """Accept the seeding of stock and insert its rows in phase `Pending`, without UIDs.
+    """Accept a request to seed stock units, and insert their rows without UIDs.
 
     An unknown GPU spec is added to the catalogue with the values of the request.
 
@@ -69,7 +69,7 @@ def stock_seed(*, tenant: Tenant, body: StockSeed) -> Accepted:
 
 
 def stock_remove(*, tenant: Tenant, operation_id: str, spec_name: str, number: int) -> Accepted:
-    """Accept the removal of exactly `number` ready, unclaimed stock units.
+    """Accept a request to remove exactly `number` ready, unclaimed stock units.
 
     Raises:
         InsufficientCapacity: If fewer stock units are ready and unclaimed; none is removed then.
@@ -94,7 +94,7 @@ def stock_remove(*, tenant: Tenant, operation_id: str, spec_name: str, number: i
 
 
 def stock_remove_one(*, tenant: Tenant, operation_id: str, stock: GpuUnit) -> Accepted:
-    """Accept the removal of an unclaimed stock unit, whether it is ready or not.
+    """Accept a request to remove an unclaimed stock unit, whether it is ready or not.
 
     Raises:
         NotFound: If the stock unit is consumed or deleted.
@@ -117,7 +117,7 @@ def stock_remove_one(*, tenant: Tenant, operation_id: str, stock: GpuUnit) -> Ac
 
 
 def stock_drain(spec: GpuSpec) -> Accepted | None:
-    """Accept the removal of all unclaimed stock of a GPU spec.
+    """Accept a request to remove all unclaimed stock units of a GPU spec.
 
     Returns `None` if all stock is claimed or deleted. Claimed stock is kept for its unit; if the
     claim is released, the next call removes it.

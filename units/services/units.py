@@ -24,7 +24,7 @@ from units.services.names import UNIT_KIND, UnitOperation
 
 
 def unit_create(*, tenant: Tenant, body: GpuUnitCreate) -> Accepted:
-    """Accept the creation of a unit, insert its row, and claim a ready stock unit for it.
+    """Accept a request to create a unit, insert its row, and claim a ready stock unit.
 
     Raises:
         InvalidSpec: If the namespace is not the namespace of the tenant.
@@ -55,7 +55,7 @@ def unit_create(*, tenant: Tenant, body: GpuUnitCreate) -> Accepted:
 def unit_update(
     *, tenant: Tenant, name: str, body: GpuUnitUpdate, etag: str | None = None
 ) -> Accepted:
-    """Accept a change of a unit. If `etag` is specified, only that version is changed.
+    """Accept a request to change a unit. If `etag` is specified, only that version is changed.
 
     Raises:
         NotFound: If the unit does not exist.
@@ -75,7 +75,7 @@ def unit_update(
 
 
 def unit_stop(*, tenant: Tenant, name: str, operation_id: str) -> Accepted:
-    """Accept the stop of a unit, which then releases its GPUs and keeps its name and its spec.
+    """Accept a request to stop a unit, which releases its GPUs and keeps its name and spec.
 
     Raises:
         NotFound: If the unit does not exist.
@@ -86,7 +86,7 @@ def unit_stop(*, tenant: Tenant, name: str, operation_id: str) -> Accepted:
 
 
 def unit_start(*, tenant: Tenant, name: str, operation_id: str) -> Accepted:
-    """Accept the start of a stopped unit, and claim a ready stock unit for it.
+    """Accept a request to start a stopped unit, and claim a ready stock unit.
 
     If no stock unit is ready, the operation waits with the reason `WaitingForStock`.
 
@@ -107,7 +107,7 @@ def unit_start(*, tenant: Tenant, name: str, operation_id: str) -> Accepted:
 
 
 def unit_request_deletion(*, tenant: Tenant, name: str, operation_id: str) -> Accepted:
-    """Accept the deletion of a unit and set its phase to `Terminating`.
+    """Accept a request to delete a unit, and set its phase to `Terminating`.
 
     Raises:
         NotFound: If the unit does not exist.

@@ -138,8 +138,8 @@ def reconcile_action(noun: str, enqueue: Callable[[Any], object]) -> Action:
     """Return the action that reconciles rows immediately.
 
     Args:
-        noun: the singular noun of a row.
-        enqueue: marks a row due and sends its hint.
+        noun: The singular noun of a row.
+        enqueue: Marks a row due and sends its hint.
     """
 
     def consequence(rows: Sequence[Any], _: Values) -> str:

@@ -1,4 +1,4 @@
-"""The parts of a detail page: an app's admin fills them, `admin/detail.html` renders them."""
+"""The parts of a detail page: an app's admin fills them, and `admin/detail.html` renders them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -143,7 +143,7 @@ def secrets_fact(spec: Any) -> Fact:
     """Return the environment variables that come from Secrets, with the names of their keys.
 
     Args:
-        spec: the spec of a resource or a function, which can have any shape.
+        spec: The spec of a resource or a function, which can have any shape.
     """
     found = []
     for variable in items(spec, "template", "envs"):
@@ -161,9 +161,9 @@ def condition_lines(conditions: Any, *, failed: bool, cause: str = "") -> list[C
     """Return conditions as lines of a table; entries of another shape are omitted.
 
     Args:
-        conditions: a list of `{type, status, reason, message, lastTransitionTime}`.
-        failed: whether the object has failed; a condition that is `False` is then a failure.
-        cause: the cause of the failure, for the title of a failed condition.
+        conditions: A list of `{type, status, reason, message, lastTransitionTime}`.
+        failed: Whether the object has failed; a condition that is `False` is then a failure.
+        cause: The cause of the failure, for the title of a failed condition.
     """
     entries = conditions if isinstance(conditions, list) else []
     return [

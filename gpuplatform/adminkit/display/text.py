@@ -95,10 +95,10 @@ def message_html(
     The tooltip contains the title, the reason and up to `TITLE_LENGTH` characters of the message.
 
     Args:
-        reason: the code, such as `PodStartupFailed`.
-        message: the message from the cluster or the platform.
-        title: the title of the reason; the default is the reason as words.
-        is_title_shown: whether to display the title instead of the message.
+        reason: The code, such as `PodStartupFailed`.
+        message: The message from the cluster or the platform.
+        title: The title of the reason; the default is the reason as words.
+        is_title_shown: Whether to display the title instead of the message.
     """
     if not reason and not message:
         return SafeString("")

@@ -176,7 +176,7 @@ def _reason_choices(values: Sequence[str]) -> list[tuple[str, str]]:
 
 
 class SpecFilter(RecentValuesFilter):
-    """Filters by GPU spec."""
+    """A filter by GPU spec."""
 
     title = "spec"
     parameter_name = "spec"
@@ -184,7 +184,7 @@ class SpecFilter(RecentValuesFilter):
 
 
 class NamespaceFilter(RecentValuesFilter):
-    """Filters by namespace."""
+    """A filter by namespace."""
 
     title = "namespace"
     parameter_name = "namespace"
@@ -192,7 +192,7 @@ class NamespaceFilter(RecentValuesFilter):
 
 
 class TenantFilter(RecentValuesFilter):
-    """Filters by tenant."""
+    """A filter by tenant."""
 
     title = "tenant"
     parameter_name = "tenant"
@@ -200,7 +200,7 @@ class TenantFilter(RecentValuesFilter):
 
 
 class AgeFilter(ChoiceFilter):
-    """Filters by the age of the time in `field`."""
+    """A filter by the age of the time in `field`."""
 
     title = "age"
     parameter_name = "age"
@@ -221,13 +221,13 @@ class AgeFilter(ChoiceFilter):
 
 
 class CreatedFilter(AgeFilter):
-    """Filters by the time since the request."""
+    """A filter by the time since the request."""
 
     field = "created_at"
 
 
 class ReasonFilter(MultipleChoiceFilter):
-    """Filters by the reason of the phase; the `reasons` of the page are the choices."""
+    """A filter by the reason of the phase; the `reasons` of the page are the choices."""
 
     title = "reason"
     parameter_name = "reason"
@@ -262,7 +262,7 @@ class ReasonFilter(MultipleChoiceFilter):
 
 
 class YesNoFilter(ChoiceFilter):
-    """Filters by the boolean column `field`."""
+    """A filter by the boolean column `field`."""
 
     labels: ClassVar[tuple[str, str]]
     """The labels of the choices yes and no."""
@@ -279,7 +279,7 @@ class YesNoFilter(ChoiceFilter):
 
 
 class HistoryFilter(ChoiceFilter):
-    """Filters by whether the resource is deleted; by default, deleted ones are hidden."""
+    """A filter by whether the resource is deleted; by default, deleted ones are hidden."""
 
     title = "history"
     parameter_name = "history"

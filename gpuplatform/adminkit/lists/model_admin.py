@@ -74,10 +74,10 @@ def column(
     """Return a column for `list_display` whose cell in each row is `value(row)`.
 
     Args:
-        title: the heading of the column.
-        value: returns the content of a cell; it is escaped unless it is safe HTML.
-        ordering: the database column by which the list is sorted.
-        empty: the text of an empty cell, instead of a dash.
+        title: The heading of the column.
+        value: Returns the content of a cell; it is escaped unless it is safe HTML.
+        ordering: The database column by which the list is sorted.
+        empty: The text of an empty cell, instead of a dash.
     """
 
     @admin.display(description=title, ordering=ordering, empty_value=empty)

@@ -55,9 +55,9 @@ def pace(buckets: Sequence[Bucket], sample: PlatformSample | None, now: datetime
     """Return the charts and numbers for the last day.
 
     Args:
-        buckets: the samples of the last day, aggregated.
-        sample: the newest sample, which contains the percentiles of claims.
-        now: the end of the period.
+        buckets: The samples of the last day, aggregated.
+        sample: The newest sample, which contains the percentiles of claims.
+        now: The end of the period.
     """
     by_hour = _places([one for one in buckets if one.at > now - HOUR], now, HOUR, HOUR_STEP)
     by_day = _places(buckets, now, DAY, DAY_STEP)

@@ -1,1 +1,1 @@
-"""The admin site: navigation, log-in, permissions and error pages."""
+"""The admin site: navigation, login, permissions and error pages."""

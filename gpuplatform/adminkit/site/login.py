@@ -1,4 +1,4 @@
-"""The forms for the log-in and for the change of the user's own password."""
+"""The forms for the login and for the change of the user's own password."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from gpuplatform.adminkit.lists.model_admin import set_required_message
 
 
 class LogInForm(AdminAuthenticationForm):
-    """The log-in form; its error does not reveal whether the name or the password is wrong."""
+    """The login form; its error does not reveal whether the name or the password is wrong."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

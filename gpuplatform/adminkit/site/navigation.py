@@ -57,9 +57,9 @@ def navigation(
     """Return the groups of links; models without a group are listed under their app.
 
     Args:
-        apps: the app list of Django's admin site.
-        path: the path of the current page.
-        failed: the number of failed rows by the label of the model.
+        apps: The app list of Django's admin site.
+        path: The path of the current page.
+        failed: The number of failed rows by the label of the model.
     """
     home = reverse("admin:index")
     models = {

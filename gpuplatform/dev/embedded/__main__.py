@@ -76,7 +76,7 @@ def table(layout: Layout, *, shows_password: bool) -> str:
     data, url = layout.options.data, f"http://{LOOPBACK}:{layout.port}"
     rows = {
         "Admin": f"{url}/admin/",
-        "Log-in": f"admin / {_password(data, shows_password=shows_password)}",
+        "Login": f"admin / {_password(data, shows_password=shows_password)}",
         "Swagger": f"{url}/swagger/index.html",
         "API": f"{url}/api/v1/health",
         "Kubeconfig": layout.addresses()["KUBECONFIG"] or "none (KUBE_MODE=off)",

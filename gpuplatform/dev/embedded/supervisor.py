@@ -77,7 +77,7 @@ class StopTimes:
 
 
 class Supervisor:
-    """Runs parts until a stop signal arrives or a part exits."""
+    """A supervisor that runs parts until a stop signal arrives or a part exits."""
 
     def __init__(
         self,

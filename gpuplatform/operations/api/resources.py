@@ -22,7 +22,7 @@ Cause = Annotated[
     StartupCause | None,
     NullIfEmpty,
     Field(
-        description="Code of the problem that keeps a pod from starting or from becoming ready;"
+        description="Code of the problem that prevents a pod from starting or becoming ready;"
         " null if no pod has a problem."
     ),
 ]
@@ -43,7 +43,7 @@ def path_field(*path: str, default: Any = None, **options: Any) -> Any:
 
 
 class ResourcesQuery(PageQuery):
-    """Filters by phase, reason, GPU spec and name."""
+    """A filter by phase, reason, GPU spec and name."""
 
     phase: Several[str] = Field(default=(), description="Return only resources in these phases.")
     reason: Several[Word] = Field(

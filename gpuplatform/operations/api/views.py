@@ -35,7 +35,7 @@ _OWN = "Operations"
 
 
 class JobAction(SpecModel):
-    """Request body that cancels or retries an operation."""
+    """The request body that cancels or retries an operation."""
 
     operation_id: OperationID = Field(alias="operationID")
 
@@ -87,7 +87,7 @@ class JobCancel(ApiView):
     def post(
         self, request: Request, *, operation_id: str, body: JobAction, query: TenantQuery
     ) -> Response:
-        """Accept the cancellation. Objects that already exist are not deleted."""
+        """Accept a request to cancel the operation. Objects that it created are not deleted."""
         job = operation_get(_tenant(request, query), operation_id)
         result = operation_cancel(operation=job, operation_id=body.operation_id)
         return accepted_reply(request, result)
@@ -108,7 +108,7 @@ class JobRetry(ApiView):
     def post(
         self, request: Request, *, operation_id: str, body: JobAction, query: TenantQuery
     ) -> Response:
-        """Accept the request of the failed operation, or its rest, as a new operation."""
+        """Accept the failed request, or the remaining part of it, as a new operation."""
         job = operation_get(_tenant(request, query), operation_id)
         result = operation_retry(operation=job, operation_id=body.operation_id)
         return accepted_reply(request, result)

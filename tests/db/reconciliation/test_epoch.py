@@ -1,4 +1,4 @@
-"""Do cluster and database belong together? Nothing is written while they do not."""
+"""Do the cluster and the database match? Nothing is written while they do not."""
 
 import threading
 

@@ -11,7 +11,7 @@ from gpuplatform.dev.demo_rows import PREFIX, is_loaded, load, remove
 
 
 class Command(BaseCommand):
-    """Creates demo rows in the database of a running development platform."""
+    """The command that creates demo rows in the database of a running development platform."""
 
     help = f"Replace the demo rows, whose names start with '{PREFIX}'."
 

@@ -20,7 +20,7 @@ ADMIN = "admin"
 
 
 class Command(BaseCommand):
-    """Prepares a development platform. Idempotent."""
+    """The command that prepares a development platform. Idempotent."""
 
     help = "Migrate the database and create the admin user with a random password."
 

@@ -15,7 +15,7 @@ from gpuplatform.dev.simulator.kubelet.options import Options
 
 
 class Command(BaseCommand):
-    """Replaces this process with the simulated kubelet, which does not need Django."""
+    """The command that replaces this process with the simulated kubelet, without Django."""
 
     help = "Run simulated nodes with GPUs on a Kubernetes API server."
     requires_system_checks = ()

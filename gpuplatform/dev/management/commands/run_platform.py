@@ -9,7 +9,7 @@ from typing_extensions import override
 
 
 class Command(BaseCommand):
-    """Replaces this process with the runner, which does not load Django."""
+    """The command that replaces this process with the runner, which does not load Django."""
 
     help = "Run all processes of the platform and the embedded servers until Ctrl-C."
     requires_system_checks = ()

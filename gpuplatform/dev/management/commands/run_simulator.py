@@ -11,7 +11,7 @@ from gpuplatform.dev.simulator.apiserver.__main__ import add_arguments, run
 
 
 class Command(BaseCommand):
-    """Runs the API server until SIGTERM.
+    """The command that runs the API server until SIGTERM.
 
     `python -m gpuplatform.dev.simulator.apiserver` does the same and uses less memory.
     """

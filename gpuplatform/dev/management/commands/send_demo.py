@@ -10,7 +10,7 @@ from gpuplatform.dev.embedded.demo import DEMO_REQUESTS, DemoFailed, send_demo
 
 
 class Command(BaseCommand):
-    """Sends the demo requests. Idempotent, because their operationIDs are constant."""
+    """The command that sends the demo requests, whose operationIDs are constant. Idempotent."""
 
     help = "Create stock pools (two cannot become ready), stock, a GPU unit and a function."
 

@@ -51,7 +51,7 @@ class Page:
 
 
 class Lister:
-    """Handles list requests. All pages of a list contain the state of the first page."""
+    """The handler of list requests. All pages of a list contain the state of the first page."""
 
     def __init__(self, store: Store) -> None:
         self._store = store

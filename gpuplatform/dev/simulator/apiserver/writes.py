@@ -46,7 +46,7 @@ _UNCONDITIONAL_REFUSED = {"leases", "customresourcedefinitions"}
 
 
 class Writer:
-    """Writes objects of the kinds in `registry` to `store`."""
+    """The writer of objects of the kinds in `registry` to `store`."""
 
     def __init__(self, store: Store, registry: Registry) -> None:
         self.store = store

@@ -82,7 +82,7 @@ class NodeState:
 
 
 class Kubelets:
-    """Simulates the kubelets of `options.nodes` nodes."""
+    """The simulated kubelets of `options.nodes` nodes."""
 
     def __init__(self, client: ApiClient, options: Options) -> None:
         self._client = client

@@ -24,7 +24,7 @@ class Listener:
 
 
 class Informer:
-    """Lists objects, watches for changes, and restarts a watch that has ended.
+    """A client that lists objects, watches for changes, and restarts a watch that has ended.
 
     It lists again after the status 410 and after a lost connection, because the server may have
     been recreated with another history.

@@ -135,7 +135,7 @@ def has_changed(old: Manifest, new: Manifest) -> bool:
 
 
 class Nodes:
-    """Registers the nodes of this process, and sends their heartbeats and status."""
+    """The nodes of this process, with their registration, heartbeats and status."""
 
     def __init__(self, client: ApiClient, options: Options) -> None:
         self._client = client

@@ -9,7 +9,7 @@ from gpuplatform.errors import ClusterRejected
 
 
 class SecretReader:
-    """Reads Secrets without a cache, so that a change applies at the next start of a container."""
+    """A reader of Secrets without a cache, so that the next start of a container uses a change."""
 
     def __init__(self, client: ApiClient) -> None:
         self._client = client

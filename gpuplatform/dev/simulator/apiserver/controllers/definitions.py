@@ -13,7 +13,7 @@ _KIND = ("apiextensions.k8s.io", "customresourcedefinitions")
 
 
 class Definitions(Controller):
-    """Serves the kind of a committed definition, and then writes the status of the definition."""
+    """The controller that serves the kinds of committed definitions and writes their status."""
 
     def _serve(self, definition: Manifest) -> None:
         metadata = self.writer.registry.metadata_schema

@@ -42,7 +42,7 @@ _SOURCE = "deployment-controller"
 
 
 class Deployments(Controller):
-    """Creates a ReplicaSet for each pod template, and scales the ReplicaSets during a rollout."""
+    """The controller that creates and scales a ReplicaSet for each pod template."""
 
     @override
     def observe(self, change: Change) -> None:

@@ -14,7 +14,7 @@ _SERVICES: GroupPlural = ("", "services")
 
 
 class Endpoints(Controller):
-    """Maintains an Endpoints object for each Service that has a selector."""
+    """The controller that maintains an Endpoints object for each Service that has a selector."""
 
     @override
     def observe(self, change: Change) -> None:

@@ -12,7 +12,7 @@ _MANAGER = Options(manager="kube-controller-manager")
 
 
 class GarbageCollector(Controller):
-    """Deletes objects whose owners no longer exist."""
+    """The controller that deletes objects whose owners no longer exist."""
 
     @override
     def observe(self, change: Change) -> None:

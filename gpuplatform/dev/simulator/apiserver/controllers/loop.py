@@ -20,7 +20,7 @@ _MAX_BACK_OFF = 30.0
 
 
 class Controller(ABC):
-    """Enqueues the keys of changed objects, and syncs one key at a time without awaiting."""
+    """The base class of controllers: a queue of keys, synced one by one without awaiting."""
 
     def __init__(self, writer: Writer) -> None:
         self.writer = writer

@@ -13,7 +13,7 @@ _KIND: GroupPlural = ("", "namespaces")
 
 
 class Namespaces(Controller):
-    """Creates the `default` ServiceAccount, and deletes the objects of terminating namespaces."""
+    """The controller that creates `default` ServiceAccounts and empties terminating namespaces."""
 
     @override
     def observe(self, change: Change) -> None:

@@ -16,7 +16,7 @@ _CORDONED = "node.kubernetes.io/unschedulable"
 
 
 class Nodes(Controller):
-    """Maintains the NoSchedule taints that correspond to node conditions."""
+    """The controller that maintains the NoSchedule taints that correspond to node conditions."""
 
     @override
     def observe(self, change: Change) -> None:

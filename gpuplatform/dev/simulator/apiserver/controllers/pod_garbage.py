@@ -18,7 +18,7 @@ _QUARANTINE_SECONDS = 5.0
 
 
 class PodGarbageCollector(Controller):
-    """Marks the pods of deleted nodes as Failed and deletes them without a grace period.
+    """The controller that fails and deletes the pods of deleted nodes, without a grace period.
 
     The keys are nodes.
     """

@@ -40,7 +40,7 @@ _SOURCE = "replicaset-controller"
 
 
 class ReplicaSets(Controller):
-    """Creates and deletes pods, and writes the replica counts to the status."""
+    """The controller that creates and deletes pods, and reports the replica counts."""
 
     @override
     def observe(self, change: Change) -> None:

@@ -21,7 +21,7 @@ _ALL: Key = ("", "", "", "all waiting pods")
 
 
 class Scheduler(Controller):
-    """Binds pods to nodes. Commits update the scheduler's cache of nodes and pods."""
+    """The scheduler, which binds pods to nodes. Commits update its cache of nodes and pods."""
 
     def __init__(self, writer: Writer) -> None:
         super().__init__(writer)
