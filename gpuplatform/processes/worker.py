@@ -85,7 +85,7 @@ class ReconnectingConsumer(Consumer):
 
 
 def _do_nothing(*_: object, **__: object) -> None:
-    """Replace methods that would use the lost connection."""
+    """Do nothing; replaces methods that would use the lost connection."""
 
 
 @signals.worker_init.connect
