@@ -54,7 +54,11 @@ class Command(BaseCommand):
 
 
 def _check(stale: dict[str, str]) -> None:
-    """Raises: CommandError: if a file is missing or differs from the code."""
+    """Check that all files match the code.
+
+    Raises:
+        CommandError: If a file is missing or differs from the code.
+    """
     if stale:
         msg = f"Files that differ from the code: {', '.join(stale)}. Run 'make manifests docs'."
         raise CommandError(msg)
