@@ -139,7 +139,7 @@ FUNCTION_WAITS: MappingProxyType[FunctionWait, Explanation] = MappingProxyType(
 
 
 class InvocationMode(TextChoices):
-    """Whether the caller waits for the result."""
+    """The modes of an invocation: whether the caller waits for the result."""
 
     ASYNC = "async", "Async"
     SYNC = "sync", "Sync"
