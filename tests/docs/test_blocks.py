@@ -24,6 +24,8 @@ SHELL = all_blocks("sh")
 TARGETS = set(re.findall(r"^([a-z0-9-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
 OVERLAY = "deploy/overlays/eu-1"
 """Path of the copy of `deploy/overlay-example` that the pages use."""
+NAMESPACE = "deploy/overlays/team-a"
+"""Path of the kustomization of an additional namespace."""
 
 each_shell = pytest.mark.parametrize("block", SHELL, ids=str)
 
@@ -77,13 +79,16 @@ def test_the_overlay_of_the_page_builds(tmp_path: Path) -> None:
     shutil.copytree(deploy / "overlay-example", tmp_path / OVERLAY)
     file = tmp_path / OVERLAY / "kustomization.yaml"
     file.write_text(file.read_text().replace("../base", "../../base"))
+    (namespace,) = (b.text for b in all_blocks("yaml") if "namespace: team-a" in b.text)
+    (tmp_path / NAMESPACE).mkdir()
+    (tmp_path / NAMESPACE / "kustomization.yaml").write_text(namespace)
     folders = set()
     for block in SHELL:
         for command in commands(block.text):
             folders |= {b for a, b in pairwise(command) if a == "-k"}
             folders |= set((words_after(command, "kustomize") or [])[:1])
 
-    assert OVERLAY in folders
+    assert {OVERLAY, NAMESPACE} <= folders
     for folder in sorted(folders):
         done = subprocess.run(
             ["kubectl", "kustomize", str(tmp_path / folder)],
@@ -98,7 +103,7 @@ def test_files_that_kubectl_applies_exist() -> None:
     for block in SHELL:
         for command in commands(block.text):
             if command[0] == "kubectl":
-                named = (b for a, b in pairwise(command) if a == "-f")
+                named = (b for a, b in pairwise(command) if a == "-f" and b != "-")
                 assert [path for path in named if not (ROOT / path).exists()] == [], str(block)
 
 
