@@ -13,6 +13,7 @@ from gpuplatform.planning.plan import Plan
 from gpuplatform.reconciliation.driver import Reconciler
 from gpuplatform.reconciliation.leases import RowLease
 from gpuplatform.reconciliation.owned import ListedObjects, LiveObjects, Owned, is_unsettled
+from gpuplatform.reconciliation.pod_settings import pod_settings
 from gpuplatform.workloads.owner import Children, deletion_event
 from inventory.core.names import object_name
 from inventory.core.plan import plan_pool
@@ -35,6 +36,7 @@ def _observed(owned: Owned, pool: Manifest) -> Children:
         deployment=owned.one(DEPLOYMENT, namespace, object_name(name)),
         service=owned.one(SERVICE, namespace, object_name(name)),
         pods=owned.all(POD, namespace, name),
+        settings=pod_settings(),
         at=clock.now(),
     )
 

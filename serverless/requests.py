@@ -15,6 +15,7 @@ from gpuplatform.formats import names
 from gpuplatform.formats.model import SpecModel, invalid_spec
 from gpuplatform.formats.request import OperationBody
 from gpuplatform.formats.text import quoted
+from gpuplatform.images import ECHO_IMAGE
 from gpuplatform.workloads.function_worker import (
     BackoffSeconds,
     Concurrency,
@@ -22,7 +23,6 @@ from gpuplatform.workloads.function_worker import (
     MaxDeliver,
     TimeoutSeconds,
 )
-from gpuplatform.workloads.images import ECHO_FUNCTION_IMAGE
 from gpuplatform.workloads.template import Image, SpecName, Template
 from serverless.core.spec import (
     FRAMEWORK,
@@ -122,7 +122,7 @@ class FunctionUpdate(_FunctionBody):
 
     spec_name: SpecName | None = Field(default=None, description="GPU spec of the workers.")
     image: Image | None = Field(
-        default=None, description="Image of the workers.", examples=[ECHO_FUNCTION_IMAGE]
+        default=None, description="Image of the workers.", examples=[ECHO_IMAGE]
     )
     template: Template | None = Field(
         default=None, examples=[{"envs": [{"name": "MODEL", "value": "llama-3-8b"}]}]

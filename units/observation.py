@@ -5,7 +5,6 @@ A unit with a source starts only after the row of the source names the unit as i
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from gpuplatform import clock
 from gpuplatform.kube.client import Cluster
@@ -14,6 +13,7 @@ from gpuplatform.kube.kinds import DEPLOYMENT, GPU_UNIT, POD, REPLICA_SET, SERVI
 from gpuplatform.planning.ownership import UNIT_LABEL, is_controlled_by
 from gpuplatform.planning.plan import Absent, Observation, Present, Unknown
 from gpuplatform.reconciliation.owned import LiveObjects, Owned
+from gpuplatform.reconciliation.pod_settings import pod_settings
 from units.core.children import is_decided
 from units.core.names import UNIT_UID_LABEL, object_name
 from units.core.observed import ObservedUnit
@@ -35,7 +35,6 @@ from units.records import Records, may_preempt
 _NOT_READ = Unknown("not requested")
 _NO_PODS: Present[Sequence[Manifest]] = Present(())
 _DEPENDENTS = ((REPLICA_SET, "its ReplicaSet still exists"), (POD, "its pods still exist"))
-_UNREAD = ObservedUnit(deployment=_NOT_READ, service=_NOT_READ, pods=_NOT_READ)
 
 
 def observe_unit(cluster: Cluster, unit: Manifest) -> ObservedUnit:
@@ -49,11 +48,18 @@ def observe_unit(cluster: Cluster, unit: Manifest) -> ObservedUnit:
 
 def observed_in(owned: Owned, records: Records, unit: Manifest) -> ObservedUnit:
     """Return the observed state of `unit`, from the reader `owned` and the database state."""
+    settings = pod_settings()
     metadata = unit["metadata"]
     namespace, name, uid = metadata["namespace"], metadata["name"], metadata["uid"]
     is_stock = role_of(namespace) == UnitRole.STOCK
     if is_stock and (consumer := records.consumed_by.get(uid, "")):
-        return replace(_UNREAD, consumed_by=consumer)  # The planner deletes it in any case.
+        return ObservedUnit(  # The planner deletes it in any case.
+            deployment=_NOT_READ,
+            service=_NOT_READ,
+            pods=_NOT_READ,
+            settings=settings,
+            consumed_by=consumer,
+        )
     named = None if is_stock else source_of(unit)
     # A unit without a status cannot start while objects of its source may exist.
     is_waiting = named and named.uid in records.open_stock and not field(unit, "status", "phase")
@@ -73,6 +79,7 @@ def observed_in(owned: Owned, records: Records, unit: Manifest) -> ObservedUnit:
         deployment=deployment,
         service=owned.one(SERVICE, namespace, object_name(name)),
         pods=owned.all(POD, namespace, name) if needs_pods else _NO_PODS,
+        settings=settings,
         source=source,
         is_start_void=uid in records.void_starts,
         short_nodes=records.short_nodes,

@@ -15,7 +15,9 @@ from pydantic import Field, field_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 from typing_extensions import override
 
-from gpuplatform.formats.names import dns_label
+from gpuplatform.formats.image import image_reference
+from gpuplatform.formats.names import dns_label, dns_subdomain
+from gpuplatform.images import PLATFORM_IMAGE, RESERVATION_IMAGE
 
 PROJECT_ROOT = Path(__file__).resolve().parent.parent.parent
 
@@ -54,6 +56,21 @@ class Environment(BaseSettings):
     )
     gpuplatform_system_namespace: str = Field(
         default="gpu-platform", description="Namespace of the Leases and of the epoch."
+    )
+    gpuplatform_sidecar_image: str = Field(
+        default=PLATFORM_IMAGE,
+        description="Image of the sidecar in the workers of functions: the image 'platform' or"
+        " 'sidecar' of the release, in a registry from which the nodes can pull.",
+    )
+    gpuplatform_reservation_image: str = Field(
+        default=RESERVATION_IMAGE,
+        description="Image of stock units, and of stock pools and GPU units without an image. It"
+        " must contain a shell.",
+    )
+    gpuplatform_pull_secrets: str = Field(
+        default="",
+        description="Names of the Secrets with which nodes pull the images of all pods that the"
+        " platform starts, separated by commas. Each namespace of pods must contain them.",
     )
     gpuplatform_lease_seconds: int = Field(
         default=30,
@@ -167,14 +184,27 @@ class Environment(BaseSettings):
     def _is_namespace(cls, name: str) -> str:
         return dns_label(name)
 
+    @field_validator("gpuplatform_sidecar_image", "gpuplatform_reservation_image")
+    @classmethod
+    def _is_image(cls, image: str) -> str:
+        return image_reference(image)
+
+    @field_validator("gpuplatform_pull_secrets")
+    @classmethod
+    def _are_secret_names(cls, names: str) -> str:
+        return ",".join(dict.fromkeys(map(dns_subdomain, _parts(names))))
+
+    @property
+    def pull_secrets(self) -> tuple[str, ...]:
+        """The names of the Secrets with which nodes pull images."""
+        return tuple(_parts(self.gpuplatform_pull_secrets))
+
     @property
     def allowed_hosts(self) -> list[str]:
         """The host names that the web process serves; in development mode, loopback."""
         if self.gpuplatform_dev:
             return ["localhost", "127.0.0.1", "[::1]"]
-        return [
-            host for part in self.gpuplatform_allowed_hosts.split(",") if (host := part.strip())
-        ]
+        return _parts(self.gpuplatform_allowed_hosts)
 
     @property
     def data_dir(self) -> Path:
@@ -246,6 +276,11 @@ class Environment(BaseSettings):
             return path.read_text()
         except FileNotFoundError:
             return _stored_secret(path)
+
+
+def _parts(text: str) -> list[str]:
+    """Return the values that commas separate."""
+    return [part for one in text.split(",") if (part := one.strip())]
 
 
 def secure_origins(hosts: list[str]) -> list[str]:

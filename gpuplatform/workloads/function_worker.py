@@ -12,7 +12,6 @@ from pydantic import AfterValidator, Field
 from gpuplatform.formats import names
 from gpuplatform.formats.model import SpecModel
 from gpuplatform.formats.text import quoted
-from gpuplatform.workloads.images import SIDECAR_IMAGE
 from gpuplatform.workloads.template import Image
 
 MAX_CONCURRENCY: Final = 64
@@ -151,6 +150,8 @@ class Serverless(SpecModel):
     backoff_seconds: BackoffSeconds = Field(
         default=DEFAULT_BACKOFF_SECONDS, alias="backoffSeconds"
     )
-    sidecar_image: Image = Field(
-        default=SIDECAR_IMAGE, alias="sidecarImage", description="Container image of the sidecar."
+    sidecar_image: Image | None = Field(
+        default=None,
+        alias="sidecarImage",
+        description="Container image of the sidecar. Defaults to the setting of the platform.",
     )

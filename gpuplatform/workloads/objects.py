@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from gpuplatform.kube.kinds import DEPLOYMENT, SERVICE, Manifest, ResourceKind
 from gpuplatform.planning.ownership import controller_reference
 from gpuplatform.planning.view import ResourceView
+from gpuplatform.workloads.pod_settings import PodSettings
 from gpuplatform.workloads.pods import PROGRESS_DEADLINE_SECONDS, service_ports
 from gpuplatform.workloads.releases import template_annotations
 from gpuplatform.workloads.template import Port
@@ -22,7 +23,13 @@ class OwnedObjects:
     """The label that selects the pods."""
 
     def deployment(
-        self, pod: Manifest, *, pod_labels: Mapping[str, str], replicas: int, spec_hash: str
+        self,
+        pod: Manifest,
+        *,
+        pod_labels: Mapping[str, str],
+        replicas: int,
+        spec_hash: str,
+        settings: PodSettings,
     ) -> Manifest:
         """Return the Deployment of pods with the spec `pod`.
 
@@ -36,7 +43,9 @@ class OwnedObjects:
             "template": {"metadata": {"labels": dict(pod_labels)}, "spec": pod},
         }
         manifest = self._manifest(DEPLOYMENT, spec)
-        manifest["metadata"]["annotations"] = template_annotations(spec_hash)
+        manifest["metadata"]["annotations"] = template_annotations(
+            spec_hash, settings.hash_in(pod)
+        )
         return manifest
 
     def service(self, ports: Sequence[Port]) -> Manifest:

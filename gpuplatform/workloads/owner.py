@@ -39,6 +39,7 @@ from gpuplatform.planning.plan import (
 )
 from gpuplatform.planning.view import ResourceView
 from gpuplatform.workloads.causes import FAILURE_CAUSES
+from gpuplatform.workloads.pod_settings import PodSettings
 from gpuplatform.workloads.startup import POD_STARTUP_FAILED
 
 PROGRESSING: Final = "Progressing"
@@ -91,11 +92,13 @@ FINALIZERS_REMAIN: Final = Declared(
 
 @dataclass(frozen=True, slots=True)
 class Children:
-    """The objects that a resource owns, as read for one reconciliation."""
+    """The objects that a resource owns, and the settings of its pods, as read for one run."""
 
     deployment: Observation[Manifest]
     service: Observation[Manifest]
     pods: Observation[Sequence[Manifest]]
+    settings: PodSettings
+    """The settings that the pods depend on."""
     at: datetime | None = None
     """Time of the read. If it is `None`, failed image pulls have no grace period."""
 

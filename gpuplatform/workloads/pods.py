@@ -9,11 +9,11 @@ from typing import Any, Final
 
 from gpuplatform.kube.kinds import Manifest
 from gpuplatform.workloads.placement import Placement
+from gpuplatform.workloads.pod_settings import PodSettings
 from gpuplatform.workloads.template import EnvVar, PodTemplate, Port
 
 STOCK_PRIORITY_CLASS: Final = "gpu-platform-stock"
 UNIT_PRIORITY_CLASS: Final = "gpu-platform-unit"
-RESERVATION_IMAGE: Final = "busybox:1.36"
 RESERVATION_COMMAND: Final = ("sh", "-c", "trap : TERM INT; sleep 2147483647 & wait")
 """The command of a reservation, which exits immediately on SIGTERM."""
 
@@ -51,6 +51,7 @@ class Workload:
     size: Size
     is_reservation: bool
     """Whether the pod is a placeholder that only holds its GPUs."""
+    settings: PodSettings
     priority_class: str = STOCK_PRIORITY_CLASS
     placement: Placement | None = None
     probes_port: bool = False
@@ -70,6 +71,7 @@ def pod_spec(workload: Workload) -> Manifest:
         ),
         "securityContext": {"seccompProfile": {"type": "RuntimeDefault"}},
         "containers": [_container(workload)],
+        **workload.settings.pulls(),
     }
     # Adds `nodeSelector` and `tolerations`, unless they are empty.
     return spec | (workload.placement.normalised() if workload.placement else {})
@@ -87,7 +89,7 @@ def _container(workload: Workload) -> Manifest:
     template = workload.template
     container: dict[str, Any] = {
         "name": CONTAINER_NAME,
-        "image": workload.image or RESERVATION_IMAGE,
+        "image": workload.image or workload.settings.reservation_image,
         "env": _environment(workload.environment, template),
         "securityContext": {"allowPrivilegeEscalation": False},
     }

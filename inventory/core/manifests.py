@@ -8,6 +8,7 @@ from gpuplatform.kube.kinds import Manifest
 from gpuplatform.planning.ownership import MANAGED_BY_LABEL, MANAGER, POOL_LABEL, POOL_UID_LABEL
 from gpuplatform.workloads.labels import pod_labels, tenant_label
 from gpuplatform.workloads.objects import OwnedObjects
+from gpuplatform.workloads.pod_settings import PodSettings
 from gpuplatform.workloads.pods import Size, Workload, pod_spec
 from gpuplatform.workloads.releases import template_hash
 from inventory.core.names import object_name
@@ -20,13 +21,14 @@ def spec_hash(spec: StockPoolSpec) -> str:
     return template_hash({k: v for k, v in spec.normalised().items() if k != "replicas"})
 
 
-def deployment(pool: PoolView) -> Manifest:
+def deployment(pool: PoolView, settings: PodSettings) -> Manifest:
     """Return the Deployment of `pool`."""
     return _owned(pool).deployment(
-        pod_spec(_workload(pool)),
+        pod_spec(_workload(pool, settings)),
         pod_labels=_labels(pool),
         replicas=pool.spec.replicas,
         spec_hash=spec_hash(pool.spec),
+        settings=settings,
     )
 
 
@@ -55,7 +57,7 @@ def _labels(pool: PoolView) -> dict[str, str]:
     }
 
 
-def _workload(pool: PoolView) -> Workload:
+def _workload(pool: PoolView, settings: PodSettings) -> Workload:
     spec, template = pool.spec, pool.template
     return Workload(
         image=spec.image,
@@ -68,4 +70,5 @@ def _workload(pool: PoolView) -> Workload:
         },
         size=Size(cpu=None, memory=spec.memory, gpu=spec.gpu),
         is_reservation=not template.command and not template.args,
+        settings=settings,
     )

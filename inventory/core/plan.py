@@ -64,7 +64,7 @@ def plan_pool(pool: Manifest, observed: Children) -> Plan:
 def _run(pool: PoolView, observed: Children) -> Plan:
     service = manifests.service(pool) if pool.template.ports else None
     actions = OWNER.service_actions(pool, observed.service, service)
-    actions += _deployment_actions(pool, observed.deployment)
+    actions += _deployment_actions(pool, observed)
     summary = _summary(pool, observed, is_changing=bool(actions))
     return Plan(
         actions=actions,
@@ -86,9 +86,9 @@ def _scaling(pool: PoolView, observation: Observation[Manifest]) -> list[Event]:
             return []
 
 
-def _deployment_actions(pool: PoolView, observation: Observation[Manifest]) -> list[Action]:
-    wanted = manifests.deployment(pool)
-    match observation:
+def _deployment_actions(pool: PoolView, observed: Children) -> list[Action]:
+    wanted = manifests.deployment(pool, observed.settings)
+    match observed.deployment:
         case Absent():
             return [Apply(DEPLOYMENT, wanted, force=False)]
         case Present(live) if keeps_its_template(live, wanted):

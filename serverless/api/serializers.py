@@ -9,6 +9,7 @@ from pydantic import Field
 from gpuplatform import clock
 from gpuplatform.api.examples import EXAMPLE_TIME, reply_example
 from gpuplatform.api.schema import NullIfEmpty, Reply, SchemaOf, conforming_block, words
+from gpuplatform.images import ECHO_IMAGE
 from gpuplatform.workloads.causes import StartupCause
 from gpuplatform.workloads.function_worker import (
     BackoffSeconds,
@@ -17,7 +18,6 @@ from gpuplatform.workloads.function_worker import (
     MaxDeliver,
     TimeoutSeconds,
 )
-from gpuplatform.workloads.images import ECHO_FUNCTION_IMAGE
 from gpuplatform.workloads.template import PodTemplate
 from serverless.api.links import result_link
 from serverless.core.spec import FunctionSpec, IdleTimeoutSeconds, MaxWorkers, MinWorkers
@@ -58,7 +58,7 @@ class FunctionReply(Reply):
 
     request_id: str = Field(description="Name of the function.", examples=["echo"])
     spec_name: str = Field(description="GPU spec of the workers.", examples=["h100-1g"])
-    image: str = Field(description="Image of the workers.", examples=[ECHO_FUNCTION_IMAGE])
+    image: str = Field(description="Image of the workers.", examples=[ECHO_IMAGE])
     template: Annotated[dict[str, Any], SchemaOf(PodTemplate)] | None = Field(
         description="Command, arguments, environment variables and ports of the container; null if"
         " the spec has no template."

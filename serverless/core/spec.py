@@ -10,6 +10,7 @@ from typing_extensions import override
 
 from gpuplatform.formats.model import SpecModel
 from gpuplatform.formats.text import quoted
+from gpuplatform.images import ECHO_IMAGE
 from gpuplatform.workloads.function_worker import (
     DEFAULT_BACKOFF_SECONDS,
     BackoffSeconds,
@@ -18,7 +19,6 @@ from gpuplatform.workloads.function_worker import (
     MaxDeliver,
     TimeoutSeconds,
 )
-from gpuplatform.workloads.images import ECHO_FUNCTION_IMAGE
 from gpuplatform.workloads.template import Image, SpecName, Template
 
 MAX_WORKERS: Final = 100
@@ -92,7 +92,7 @@ class FunctionSpec(SpecModel):
     model_config = ConfigDict(alias_generator=to_camel)
 
     spec_name: SpecName = Field(description="GPU spec of the workers.")
-    image: Image = Field(description="Image of the workers.", examples=[ECHO_FUNCTION_IMAGE])
+    image: Image = Field(description="Image of the workers.", examples=[ECHO_IMAGE])
     template: Template | None = Field(
         default=None, examples=[{"envs": [{"name": "MODEL", "value": "llama-3-8b"}]}]
     )

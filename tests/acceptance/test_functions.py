@@ -13,8 +13,8 @@ import pytest
 
 from gpuplatform.dev.embedded.ports import LOOPBACK
 from gpuplatform.dev.simulator.kubelet import control
+from gpuplatform.images import ECHO_IMAGE
 from gpuplatform.kube.kinds import CONFIG_MAP, GPU_UNIT, SECRET, ResourceKind
-from gpuplatform.workloads.images import ECHO_FUNCTION_IMAGE
 from tests.acceptance.platform import RunningPlatform
 from tests.benchmarks.bench import Api, at_once
 
@@ -62,7 +62,7 @@ def make(platform: RunningPlatform) -> None:
         "operationID": "walk-fn-1",
         "requestID": "walk",
         "specName": "serverless-walk",
-        "image": ECHO_FUNCTION_IMAGE,
+        "image": ECHO_IMAGE,
         "idleTimeoutSeconds": 5,
     }
     assert platform.request("POST", FUNCTIONS, body).status == 202
@@ -120,7 +120,7 @@ def test_a_burst_from_zero_is_answered_once_each_though_workers_start_slowly(
 ) -> None:
     seed(platform, "serverless-walk", WORKERS + 1)
     body = {"operationID": "burst-fn", "requestID": "burst", "specName": "serverless-walk"}
-    shape = {"image": ECHO_FUNCTION_IMAGE, "maxWorkers": WORKERS, "idleTimeoutSeconds": 5}
+    shape = {"image": ECHO_IMAGE, "maxWorkers": WORKERS, "idleTimeoutSeconds": 5}
     assert platform.request("POST", FUNCTIONS, {**body, **shape}).status == 202
     platform.wait_for_job("burst-fn")
     callers = [partial(burst, platform, first) for first in range(CALLERS)]

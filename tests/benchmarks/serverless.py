@@ -14,9 +14,9 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
 
+from gpuplatform.images import ECHO_IMAGE
 from gpuplatform.kube.fields import condition
 from gpuplatform.kube.kinds import POD
-from gpuplatform.workloads.images import ECHO_FUNCTION_IMAGE
 from tests.acceptance.platform import RunningPlatform
 from tests.benchmarks import worker
 from tests.benchmarks.bench import Api, describe_machine, load_words, say
@@ -61,7 +61,7 @@ class Bench:
     def make(self, name: str, **spec: object) -> None:
         """Create a function without workers."""
         body = {"operationID": f"make-{name}", "requestID": name, "specName": SPEC}
-        self.post(FUNCTIONS, {**body, "image": ECHO_FUNCTION_IMAGE, **spec})
+        self.post(FUNCTIONS, {**body, "image": ECHO_IMAGE, **spec})
         self.platform.wait_for_job(f"make-{name}")
 
     def invoke(self, api: Api, name: str, number: int) -> None:

@@ -19,9 +19,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from gpuplatform.images import ECHO_IMAGE
 from gpuplatform.kube.kinds import DEPLOYMENT, GPU_UNIT, POD, STOCK_POOL, Manifest
 from gpuplatform.planning.ownership import MANAGED_BY_LABEL, MANAGER
-from gpuplatform.workloads.images import ECHO_FUNCTION_IMAGE
 from tests.acceptance.platform import POOLS, PROCESSES, QUICK, RunningPlatform
 from tests.benchmarks.bench import STOCK, UNITS, describe_machine, say
 from tests.chaos.ledger import OPEN, end
@@ -291,7 +291,7 @@ class Experiment:
     def _prepare(self) -> None:
         """Create the unchanged resources, and the stock of the first round."""
         self._ask("POST", STOCK, {"operationID": "u41-seed-steady", **_SEED, "replicas": 12})
-        function = {"requestID": "u41", "specName": SPEC, "image": ECHO_FUNCTION_IMAGE}
+        function = {"requestID": "u41", "specName": SPEC, "image": ECHO_IMAGE}
         shape = {"minWorkers": 1, "maxWorkers": 1, "concurrency": 4, "maxDeliver": 10}
         self._ask("POST", FUNCTIONS, {"operationID": "u41-fn", **function, **shape})
         self.lives = [Life(UNITS, f"u41-steady-{n}", ("create",)) for n in range(STEADY)]

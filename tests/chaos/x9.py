@@ -23,7 +23,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from gpuplatform.workloads.images import ECHO_FUNCTION_IMAGE
+from gpuplatform.images import ECHO_IMAGE
 from tests.acceptance.platform import RunningPlatform
 from tests.benchmarks.bench import Api, at_once, describe_machine, say
 from tests.chaos.ledger import end
@@ -142,7 +142,7 @@ class Experiment:
 
     def _make(self, name: str, **shape: int) -> None:
         body = {"operationID": name, "requestID": name, "specName": SPEC, **shape}
-        asked = {**body, "image": ECHO_FUNCTION_IMAGE, "idleTimeoutSeconds": 5}
+        asked = {**body, "image": ECHO_IMAGE, "idleTimeoutSeconds": 5}
         self._write("POST", FUNCTIONS, {**asked, "backoffSeconds": [1]})
         self._platform.wait_for_job(name)
 

@@ -28,6 +28,7 @@ from inventory.core.spec import StockPoolSpec
 from inventory.core.view import PoolView
 from tests.cluster.specs import Specs
 from tests.cluster.world import Http, Reply, World
+from tests.factories.inventory import POD_SETTINGS
 from units.core import manifests as unit_manifests
 from units.core.spec import GPUUnitSpec, access_error
 from units.core.view import UnitView
@@ -57,7 +58,10 @@ def pool_objects(name: str, raw: Any, namespace: str) -> list[Sent]:
     spec = StockPoolSpec.parse(raw)
     resource = _resource(STOCK_POOL, name, namespace, spec)
     pool = PoolView.parse(resource)
-    made: list[Sent] = [(STOCK_POOL, resource), (DEPLOYMENT, pool_manifests.deployment(pool))]
+    made: list[Sent] = [
+        (STOCK_POOL, resource),
+        (DEPLOYMENT, pool_manifests.deployment(pool, POD_SETTINGS)),
+    ]
     if pool.template.ports:
         made.append((SERVICE, pool_manifests.service(pool)))
     return made
@@ -74,7 +78,9 @@ def unit_objects(name: str, raw: Any, namespace: str) -> list[Sent]:
         raise InvalidSpec(fault.message)
     resource = _resource(GPU_UNIT, name, namespace, spec)
     unit = UnitView.parse(resource)
-    deployment = unit_manifests.deployment(unit, replicas=1, priority="gpu-platform-handover")
+    deployment = unit_manifests.deployment(
+        unit, replicas=1, priority="gpu-platform-handover", settings=POD_SETTINGS
+    )
     made: list[Sent] = [(GPU_UNIT, resource), (DEPLOYMENT, deployment)]
     if spec.ports:
         made.append((SERVICE, unit_manifests.service(unit)))

@@ -8,6 +8,7 @@ from typing import Any
 from gpuplatform.kube.kinds import FIELD_MANAGER, STOCK_POOL, Manifest
 from gpuplatform.operations.services import Accepted
 from gpuplatform.tenancy.selectors import tenant_by_name
+from gpuplatform.workloads.pod_settings import PodSettings
 from inventory.core import manifests
 from inventory.core.view import PoolView
 from inventory.models import StockPool
@@ -20,6 +21,7 @@ POOL_UID = "11111111-2222-4333-8444-555555555555"
 WRITTEN_BY_PLATFORM = [{"manager": FIELD_MANAGER, "operation": "Update"}]
 """The managed fields of an object that a worker made."""
 HTTP_PORT = {"name": "http", "port": 8080}
+POD_SETTINGS = PodSettings(reservation_image="reserve:1", sidecar_image="sidecar:1")
 
 
 def pool_resource(
@@ -73,7 +75,7 @@ def running(replicas: int, *, available: int | None = None) -> dict[str, Any]:
 
 def live_deployment(pool: Manifest, *, status: Mapping[str, Any] | None = None) -> Manifest:
     """Return the Deployment that `pool` wants, as read back."""
-    return live(manifests.deployment(PoolView.parse(pool)), status=status)
+    return live(manifests.deployment(PoolView.parse(pool), POD_SETTINGS), status=status)
 
 
 def live_service(pool: Manifest) -> Manifest:

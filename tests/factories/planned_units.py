@@ -6,7 +6,7 @@ from typing import Any
 from gpuplatform.kube.kinds import GPU_UNIT, Manifest
 from gpuplatform.planning.plan import Absent, Observation, Present
 from gpuplatform.workloads.pods import STOCK_PRIORITY_CLASS
-from tests.factories.inventory import HTTP_PORT, live, pod, running
+from tests.factories.inventory import HTTP_PORT, POD_SETTINGS, live, pod, running
 from units.core import manifests
 from units.core.names import GENERATION_ANNOTATION, UNIT_UID_LABEL
 from units.core.observed import ObservedUnit
@@ -63,7 +63,9 @@ def unit_deployment(
     status: Mapping[str, Any] | None = None,
 ) -> Manifest:
     """Return the Deployment that `unit` wants, as read back; caught up without a `status`."""
-    wanted = manifests.deployment(UnitView.parse(unit), replicas=replicas, priority=priority)
+    wanted = manifests.deployment(
+        UnitView.parse(unit), replicas=replicas, priority=priority, settings=POD_SETTINGS
+    )
     generation = unit["metadata"]["generation"]
     wanted["metadata"]["annotations"][GENERATION_ANNOTATION] = str(generation)
     return live(wanted, status=running(replicas) if status is None else status)
@@ -95,6 +97,7 @@ def observed_unit(
         deployment=Present(deployment) if isinstance(deployment, dict) else deployment,
         service=Present(service) if isinstance(service, dict) else service,
         pods=Present(tuple(pods or ())) if pods is None or isinstance(pods, list) else pods,
+        settings=POD_SETTINGS,
         source=source,
         **more,
     )

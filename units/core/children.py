@@ -48,7 +48,9 @@ def is_decided(live: Manifest, uid: str) -> bool:
 def deployment_actions(unit: UnitView, observed: ObservedUnit, *, replicas: int) -> list[Action]:
     """Return the actions that apply the spec to the Deployment, unless its state is unknown."""
     priority = _priority(unit, observed, is_starting=is_at_zero(observed) and replicas > 0)
-    wanted = manifests.deployment(unit, replicas=replicas, priority=priority)
+    wanted = manifests.deployment(
+        unit, replicas=replicas, priority=priority, settings=observed.settings
+    )
     match observed.deployment:
         case Absent():
             wanted["metadata"]["annotations"] |= _stamp(unit)
@@ -135,9 +137,10 @@ def _with_removals(live: Manifest, spec: Manifest) -> Manifest:
     selector = pod.get("nodeSelector")
     if selector and isinstance(before, dict):
         selector = {**dict.fromkeys(before), **selector}
-    placement = {"nodeSelector": selector, "tolerations": pod.get("tolerations")}
+    optional = {"nodeSelector": selector}
+    optional |= {key: pod.get(key) for key in ("tolerations", "imagePullSecrets")}
     return {
         **spec,
         "strategy": {**spec["strategy"], "rollingUpdate": None},
-        "template": {**template, "spec": {**pod, **placement}},
+        "template": {**template, "spec": {**pod, **optional}},
     }

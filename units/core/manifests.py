@@ -11,6 +11,7 @@ from gpuplatform.kube.kinds import GPU_UNIT, Manifest
 from gpuplatform.planning.ownership import MANAGED_BY_LABEL, MANAGER, UNIT_LABEL
 from gpuplatform.workloads.labels import pod_labels, tenant_label
 from gpuplatform.workloads.objects import OwnedObjects
+from gpuplatform.workloads.pod_settings import PodSettings
 from gpuplatform.workloads.pods import Size, Workload, pod_spec
 from gpuplatform.workloads.releases import template_hash
 from gpuplatform.workloads.template import PodTemplate
@@ -41,18 +42,24 @@ def resource(
 
 
 def spec_hash(spec: GPUUnitSpec) -> str:
-    """Return a hash of the spec fields that the pod template depends on."""
-    payload = spec.normalised()
-    return template_hash({k: v for k, v in payload.items() if k not in _NOT_IN_THE_POD})
+    """Return a hash of the spec fields that the pod template depends on.
+
+    The image of the sidecar is no part of it: earlier releases stored their default in the spec,
+    and a new release must not restart their workers.
+    """
+    payload = {k: v for k, v in spec.normalised().items() if k not in _NOT_IN_THE_POD}
+    payload.get("serverless", {}).pop("sidecarImage", None)
+    return template_hash(payload)
 
 
-def deployment(unit: UnitView, *, replicas: int, priority: str) -> Manifest:
+def deployment(unit: UnitView, *, replicas: int, priority: str, settings: PodSettings) -> Manifest:
     """Return the Deployment of `unit` with 0 or 1 `replicas` and a priority class."""
     return _owned(unit).deployment(
-        _pod(unit, priority),
+        _pod(unit, priority, settings),
         pod_labels={**_labels(unit.name, unit.spec), UNIT_UID_LABEL: unit.uid},
         replicas=replicas,
         spec_hash=spec_hash(unit.spec),
+        settings=settings,
     )
 
 
@@ -71,11 +78,13 @@ def access_url(unit: UnitView) -> str | None:
     return f"{scheme}://{host}:{port.port}"
 
 
-def _pod(unit: UnitView, priority: str) -> Manifest:
-    pod = pod_spec(_workload(unit, priority))
-    if unit.spec.serverless is None:
+def _pod(unit: UnitView, priority: str, settings: PodSettings) -> Manifest:
+    pod = pod_spec(_workload(unit, priority, settings))
+    block = unit.spec.serverless
+    if block is None:
         return pod
-    return worker_pod(pod, unit.spec.serverless, unit=unit.name, token=unit.uid)
+    image = block.sidecar_image or settings.sidecar_image
+    return worker_pod(pod, block, image, unit=unit.name, token=unit.uid)
 
 
 def _owned(unit: UnitView) -> OwnedObjects:
@@ -98,7 +107,7 @@ def _labels(unit_name: str, spec: GPUUnitSpec) -> dict[str, str]:
     }
 
 
-def _workload(unit: UnitView, priority: str) -> Workload:
+def _workload(unit: UnitView, priority: str, settings: PodSettings) -> Workload:
     spec = unit.spec
     template = spec.template or PodTemplate()
     return Workload(
@@ -113,6 +122,7 @@ def _workload(unit: UnitView, priority: str) -> Workload:
         size=Size(cpu=spec.cpu, memory=spec.memory, gpu=spec.gpu),
         # Without a command in the template, the image of a user runs its default command.
         is_reservation=not (spec.image or template.command or template.args),
+        settings=settings,
         priority_class=priority,
         placement=spec.placement,
         probes_port=not unit.is_stock,

@@ -7,6 +7,7 @@ delays SIGTERM for both containers until the sidecar has drained the worker.
 
 from typing import Any, Final
 
+from gpuplatform.images import SIDECAR_COMMAND
 from gpuplatform.kube.kinds import Manifest
 from gpuplatform.workloads.function_worker import SOCKET_DIRECTORY, Serverless
 
@@ -29,12 +30,13 @@ _MEBIBYTES_PER_INVOCATION: Final = 6
 """Memory for one payload, one result, and the message that contains the result."""
 
 
-def worker_pod(pod: Manifest, block: Serverless, *, unit: str, token: str) -> Manifest:
+def worker_pod(pod: Manifest, block: Serverless, image: str, *, unit: str, token: str) -> Manifest:
     """Return the pod spec `pod` with the sidecar added.
 
     Args:
         pod: The pod spec with the container of the function.
         block: The worker settings in the spec of the unit.
+        image: The image of the sidecar.
         unit: The name of the unit.
         token: A secret of the pod that authorizes a drain of the worker.
     """
@@ -48,7 +50,7 @@ def worker_pod(pod: Manifest, block: Serverless, *, unit: str, token: str) -> Ma
     return {
         **pod,
         "terminationGracePeriodSeconds": block.timeout_seconds + GRACE_MARGIN_SECONDS,
-        "containers": [function, _sidecar(block, unit, token)],
+        "containers": [function, _sidecar(block, image, unit, token)],
         "volumes": [
             {"name": _SOCKET_VOLUME, "emptyDir": {}},
             {"name": _CREDENTIALS_VOLUME, "secret": {"secretName": block.credentials_secret}},
@@ -56,11 +58,12 @@ def worker_pod(pod: Manifest, block: Serverless, *, unit: str, token: str) -> Ma
     }
 
 
-def _sidecar(block: Serverless, unit: str, token: str) -> Manifest:
+def _sidecar(block: Serverless, image: str, unit: str, token: str) -> Manifest:
     memory = f"{_MEBIBYTES + _MEBIBYTES_PER_INVOCATION * block.concurrency}Mi"
     return {
         "name": SIDECAR_NAME,
-        "image": block.sidecar_image,
+        "image": image,
+        "command": list(SIDECAR_COMMAND),
         "env": [
             *_shared_environment(block, unit),
             *_pairs(_sidecar_environment(block)),

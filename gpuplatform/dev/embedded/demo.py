@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from gpuplatform.workloads.images import ECHO_FUNCTION_IMAGE
+from gpuplatform.images import ECHO_IMAGE
 
 READY_SECONDS: Final = 60.0
 """Maximum time in seconds to wait for a ready stock unit."""
@@ -103,7 +103,7 @@ DEMO_REQUESTS: tuple[DemoRequest, ...] = (
             "operationID": "demo-6",
             "requestID": "echo",
             "specName": "h100-1g",
-            "image": ECHO_FUNCTION_IMAGE,
+            "image": ECHO_IMAGE,
             "idleTimeoutSeconds": 60,
         },
     ),

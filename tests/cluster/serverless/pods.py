@@ -3,9 +3,9 @@
 import secrets
 
 from gpuplatform.dev.embedded.processes import all_processes, has_environment
+from gpuplatform.images import ECHO_IMAGE, PLATFORM_IMAGE
 from gpuplatform.kube.kinds import Manifest
 from gpuplatform.workloads.function_worker import Serverless
-from gpuplatform.workloads.images import ECHO_FUNCTION_IMAGE
 from tests.cluster.world import condition, container, pod
 from tests.sidecar.rig import FUNCTION, TENANT
 from units.core.workers import worker_pod
@@ -26,9 +26,12 @@ def worker(queue_url: str, *, node: str = "") -> Manifest:
             "timeoutSeconds": 5,
         }
     )
-    function = {**container(image=ECHO_FUNCTION_IMAGE), "env": []}
+    function = {**container(image=ECHO_IMAGE), "env": []}
     made = pod(name, function, **({"nodeName": node} if node else {}))
-    return {**made, "spec": worker_pod(made["spec"], block, unit=name, token="token")}
+    return {
+        **made,
+        "spec": worker_pod(made["spec"], block, PLATFORM_IMAGE, unit=name, token="token"),
+    }
 
 
 def processes_of(made: Manifest) -> list[int]:

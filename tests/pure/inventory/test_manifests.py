@@ -9,7 +9,7 @@ from inventory.core import manifests
 from inventory.core.spec import StockPoolSpec
 from inventory.core.view import PoolView
 from tests.conftest import GoldenFiles
-from tests.factories.inventory import pool_resource
+from tests.factories.inventory import POD_SETTINGS, pool_resource
 
 MODEL = {"name": "MODEL", "value": "llama"}
 TOKEN = {"name": "HF_TOKEN", "valueFrom": {"secretKeyRef": {"name": "hf", "key": "token"}}}
@@ -32,7 +32,7 @@ def text(manifest: dict[str, Any]) -> str:
 
 def deployment(**spec: Any) -> dict[str, Any]:
     pool = pool_resource(**spec)
-    return manifests.deployment(PoolView.parse(pool))
+    return manifests.deployment(PoolView.parse(pool), POD_SETTINGS)
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """The rules of `plan_pool`, one sentence each."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from gpuplatform.planning.plan import (
     Unknown,
 )
 from gpuplatform.workloads.owner import Children
+from gpuplatform.workloads.pod_settings import PodSettings
 from gpuplatform.workloads.releases import (
     SPEC_HASH_ANNOTATION,
     TEMPLATE_VERSION,
@@ -26,6 +28,7 @@ from inventory.core.plan import plan_pool
 from inventory.phases import PoolPhase, PoolReason
 from tests.factories.inventory import (
     HTTP_PORT,
+    POD_SETTINGS,
     live_deployment,
     live_service,
     pod,
@@ -48,6 +51,7 @@ def observed(
         deployment=Present(deployment) if isinstance(deployment, dict) else deployment,
         service=Present(service) if isinstance(service, dict) else service,
         pods=Present(tuple(pods)) if isinstance(pods, list) else pods,
+        settings=POD_SETTINGS,
     )
 
 
@@ -360,6 +364,38 @@ def test_a_pool_of_another_release_can_be_scaled(version: int) -> None:
         "metadata": {"uid": found["metadata"]["uid"], "resourceVersion": "41"},
         "spec": {"replicas": 2},
     }
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        replace(POD_SETTINGS, reservation_image="reserve:2"),
+        replace(POD_SETTINGS, pull_secrets=("registry",)),
+    ],
+    ids=["image", "pull secret"],
+)
+def test_a_changed_setting_applies_with_the_next_change_of_the_spec(settings: PodSettings) -> None:
+    found = live_deployment(pool_resource(), status=running(2))
+    changed = pool_resource(memory="1Gi", metadata={"generation": 2})
+
+    same = plan_pool(pool_resource(), replace(observed(found), settings=settings))
+    [applied] = plan_pool(changed, replace(observed(found), settings=settings)).actions
+
+    assert not same.actions
+    assert isinstance(applied, Apply)
+    pod_spec = applied.manifest["spec"]["template"]["spec"]
+    assert pod_spec["containers"][0]["image"] == settings.reservation_image
+    assert pod_spec.get("imagePullSecrets", []) == [{"name": n} for n in settings.pull_secrets]
+
+
+def test_a_setting_that_the_pod_does_not_contain_leaves_drift_to_be_corrected() -> None:
+    found = live_deployment(pool_resource(), status=running(2))
+    found["spec"]["template"]["spec"]["restartPolicy"] = "SomethingElse"
+    other = replace(POD_SETTINGS, sidecar_image="sidecar:2")
+
+    plan = plan_pool(pool_resource(), replace(observed(found), settings=other))
+
+    assert [type(action) for action in plan.actions] == [Apply]
 
 
 @pytest.mark.parametrize("version", ["", "x", "-1", "9" * 5000])

@@ -18,6 +18,7 @@ from inventory.core.plan import plan_pool
 from inventory.phases import PoolPhase, PoolReason
 from tests.factories.inventory import (
     HTTP_PORT,
+    POD_SETTINGS,
     live_deployment,
     live_service,
     pool_resource,
@@ -33,6 +34,7 @@ def observed(deployment: Manifest | None = None, service: Manifest | None = None
         deployment=Present(deployment) if deployment else NOTHING,
         service=Present(service) if service else NOTHING,
         pods=Present(()),
+        settings=POD_SETTINGS,
     )
 
 

@@ -15,6 +15,7 @@ from inventory.phases import PoolPhase, PoolReason
 from inventory.reconcile import observe_pool
 from tests.factories.inventory import (
     HTTP_PORT,
+    POD_SETTINGS,
     live_deployment,
     live_service,
     pool_resource,
@@ -180,6 +181,8 @@ def _pass(cluster: FakeCluster) -> None:
 
 def test_the_deployment_of_an_unchanged_pool_stays_unchanged() -> None:
     pool = pool_resource()
-    observed = Children(Present(live_deployment(pool, status=running(2))), Absent(), Present(()))
+    observed = Children(
+        Present(live_deployment(pool, status=running(2))), Absent(), Present(()), POD_SETTINGS
+    )
 
     assert not plan_pool(pool, observed).actions

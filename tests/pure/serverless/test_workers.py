@@ -14,6 +14,7 @@ from serverless.queue.names import CREDENTIALS_KEY, secret_name
 from serverless.sidecar.health import DRAIN_TOKEN_HEADER
 from serverless.sidecar.settings import Settings
 from tests.conftest import GoldenFiles
+from tests.factories.inventory import POD_SETTINGS
 from tests.factories.planned_units import unit_resource
 from units.core import manifests, workers
 from units.core.spec import GPUUnitSpec
@@ -50,7 +51,9 @@ def worker_spec(**changes: Any) -> GPUUnitSpec:
 def deployment(spec: GPUUnitSpec) -> Manifest:
     unit = unit_resource("fn-7-abc", template={})
     view = UnitView.parse({**unit, "spec": spec.normalised()})
-    return manifests.deployment(view, replicas=1, priority=STOCK_PRIORITY_CLASS)
+    return manifests.deployment(
+        view, replicas=1, priority=STOCK_PRIORITY_CLASS, settings=POD_SETTINGS
+    )
 
 
 def pod(spec: GPUUnitSpec) -> Manifest:
@@ -96,6 +99,24 @@ def test_update_of_unit_keeps_block() -> None:
     changed = GpuUnitUpdate.parse({"operationID": "op-1", "image": "other"}).applied_to(spec)
 
     assert changed.serverless == spec.serverless
+
+
+def test_the_setting_is_the_image_of_the_sidecar() -> None:
+    _, sidecar = pod(worker_spec())["containers"]
+
+    assert sidecar["image"] == POD_SETTINGS.sidecar_image
+    assert sidecar["command"] == ["python", "-m", "serverless.sidecar"]
+
+
+def test_a_worker_of_an_earlier_release_keeps_its_sidecar_and_its_hash() -> None:
+    stored = worker_spec().normalised()
+    stored["serverless"]["sidecarImage"] = "registry.example.com/sidecar:1"
+    earlier = GPUUnitSpec.parse(stored)
+
+    _, sidecar = pod(earlier)["containers"]
+
+    assert sidecar["image"] == "registry.example.com/sidecar:1"
+    assert manifests.spec_hash(earlier) == manifests.spec_hash(worker_spec())
 
 
 def test_only_sidecar_mounts_credentials() -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from gpuplatform import __version__
 from gpuplatform.configfile import CONFIG_VARIABLE
 from gpuplatform.settings.reading import (
     MASK,
@@ -278,3 +279,33 @@ def test_an_unknown_mode_is_rejected_with_the_known_ones(process: Process) -> No
     process.configure({**SOUND, "KUBE_MODE": "of f"})
 
     assert "KUBE_MODE: Input should be 'auto', 'required', 'off' or 'simulated'" in errors()
+
+
+def test_images_have_defaults_of_the_release(process: Process) -> None:
+    process.configure(SOUND)
+
+    found = load_environment()
+
+    assert found.gpuplatform_sidecar_image == f"gpu-platform:v{__version__}"
+    assert "@sha256:" in found.gpuplatform_reservation_image
+    assert found.pull_secrets == ()
+
+
+def test_pull_secrets_are_names_in_their_order_and_once(process: Process) -> None:
+    process.configure({**SOUND, "GPUPLATFORM_PULL_SECRETS": " registry, mirror,,registry "})
+
+    assert load_environment().pull_secrets == ("registry", "mirror")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("GPUPLATFORM_SIDECAR_IMAGE", "https://registry.example.com/sidecar"),
+        ("GPUPLATFORM_RESERVATION_IMAGE", "Busybox:1"),
+        ("GPUPLATFORM_PULL_SECRETS", "registry,not_a_name"),
+    ],
+)
+def test_an_invalid_image_or_secret_is_reported(process: Process, name: str, value: str) -> None:
+    process.configure({**SOUND, name: value})
+
+    assert [line.strip().split(":")[0] for line in errors().splitlines()[1:]] == [name]

@@ -7,11 +7,11 @@ import yaml
 
 from gpuplatform.kube.kinds import Manifest
 from gpuplatform.workloads.pods import (
-    RESERVATION_IMAGE,
     STOCK_PRIORITY_CLASS,
     UNIT_PRIORITY_CLASS,
 )
 from tests.conftest import GoldenFiles
+from tests.factories.inventory import POD_SETTINGS
 from tests.factories.planned_units import PORTS, stock_resource, unit_resource
 from units.core import manifests
 from units.core.spec import GPUUnitSpec
@@ -47,7 +47,9 @@ def text(manifest: Manifest) -> str:
 def deployment(unit: Manifest, *, replicas: int = 1) -> Manifest:
     is_stock = role_of(unit["metadata"]["namespace"]) == UnitRole.STOCK
     priority = STOCK_PRIORITY_CLASS if is_stock else UNIT_PRIORITY_CLASS
-    return manifests.deployment(UnitView.parse(unit), replicas=replicas, priority=priority)
+    return manifests.deployment(
+        UnitView.parse(unit), replicas=replicas, priority=priority, settings=POD_SETTINGS
+    )
 
 
 def container(unit: Manifest) -> Manifest:
@@ -119,7 +121,7 @@ def test_a_spec_cannot_change_the_security_context() -> None:
 def test_stock_holds_its_gpu_with_the_reservation_image() -> None:
     found = container(stock_resource())
 
-    assert found["image"] == RESERVATION_IMAGE
+    assert found["image"] == POD_SETTINGS.reservation_image
     assert found["command"][0] == "sh"
 
 

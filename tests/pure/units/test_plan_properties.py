@@ -22,7 +22,7 @@ from gpuplatform.planning.plan import (
 from gpuplatform.planning.view import ResourceView
 from gpuplatform.reconciliation.actions import execute
 from gpuplatform.workloads.pods import UNIT_PRIORITY_CLASS
-from tests.factories.inventory import HTTP_PORT
+from tests.factories.inventory import HTTP_PORT, POD_SETTINGS
 from tests.factories.planned_units import (
     stock_resource,
     unit_deployment,
@@ -300,6 +300,7 @@ class World:
             deployment=Absent() if found is None else Present(found),
             service=Absent() if service is None else Present(service),
             pods=Present(tuple(self.cluster.list(POD, namespace=self.namespace).items)),
+            settings=POD_SETTINGS,
             source=self.source,
         )
 

@@ -14,7 +14,7 @@ from gpuplatform.workloads.owner import FAILED_SECONDS, Children
 from gpuplatform.workloads.startup import PROVEN_SECONDS
 from inventory.core.plan import plan_pool
 from inventory.phases import PoolPhase
-from tests.factories.inventory import live_deployment, pod, pool_resource
+from tests.factories.inventory import POD_SETTINGS, live_deployment, pod, pool_resource
 from tests.factories.inventory import running as started
 from tests.factories.planned_units import (
     observed_unit,
@@ -113,7 +113,7 @@ def test_a_recent_restart_keeps_the_failure_of_a_pool(seconds: float, phase: Poo
     pool = pool_resource(status=failed_status())
     up = live_deployment(pool, status=started(pool["spec"]["replicas"]))
     pods: Sequence[Manifest] = [pod(**runs(seconds))]
-    seen = Children(Present(up), Absent(), Present(pods), at=NOW)
+    seen = Children(Present(up), Absent(), Present(pods), POD_SETTINGS, at=NOW)
 
     plan = plan_pool(pool, seen)
 

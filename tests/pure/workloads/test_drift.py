@@ -9,12 +9,12 @@ from gpuplatform.workloads.owner import Children
 from inventory.core import manifests
 from inventory.core.plan import plan_pool
 from inventory.core.view import PoolView
-from tests.factories.inventory import pool_resource
+from tests.factories.inventory import POD_SETTINGS, pool_resource
 
 SOURCE = {"secretKeyRef": {"name": "hf", "key": "token"}}
 ENVS = [{"name": "TOKEN", "valueFrom": SOURCE}, {"name": "MODEL", "value": "a"}, {"name": "NONE"}]
 POOL = pool_resource(template={"command": ["serve"], "envs": ENVS})
-WANTED = manifests.deployment(PoolView.parse(POOL))
+WANTED = manifests.deployment(PoolView.parse(POOL), POD_SETTINGS)
 
 
 def live(**changed: dict[str, Any]) -> dict[str, Any]:
@@ -68,6 +68,6 @@ def test_malformed_containers_are_left_alone() -> None:
 def test_the_planner_removes_before_it_applies() -> None:
     found = live(TOKEN={"value": "x"})
 
-    plan = plan_pool(POOL, Children(Present(found), Absent(), Present(())))
+    plan = plan_pool(POOL, Children(Present(found), Absent(), Present(()), POD_SETTINGS))
 
     assert [type(action) for action in plan.actions] == [Patch, Apply]

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 Manifest: TypeAlias = dict[str, Any]
 
-ECHO_IMAGE = "registry.lokiwager.io/echo:1"
+ECHO_IMAGE = "registry.example.com/echo:1"
 """Image whose containers run as a local web server (see `echo`)."""
 
 MEMORY_ENV = "SIMULATOR_MEMORY"

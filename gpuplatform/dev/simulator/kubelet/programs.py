@@ -9,15 +9,12 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, TypeAlias
 
 from gpuplatform.dev.simulator.kubelet.behaviour import Behaviour, Exit
-from gpuplatform.workloads.images import ECHO_FUNCTION_IMAGE, SIDECAR_IMAGE
+from gpuplatform.images import ECHO_IMAGE, SIDECAR_COMMAND
 
 Manifest: TypeAlias = dict[str, Any]
 
-MODULES: Final[Mapping[str, str]] = {
-    SIDECAR_IMAGE: "serverless.sidecar",
-    ECHO_FUNCTION_IMAGE: "serverless.examples.echo",
-}
-"""Python module of each known image."""
+MODULES: Final[Mapping[str, str]] = {ECHO_IMAGE: "serverless.examples.echo"}
+"""Python module of each known image that runs its default command."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +36,13 @@ class Probe:
 
 
 def module_of(container: Manifest) -> str:
-    """Return the Python module that runs a container, or "" if image or command are unknown."""
-    if container.get("command") or container.get("args"):
-        return ""
+    """Return the Python module that runs a container, or "" if image or command are unknown.
+
+    The sidecar is known by its command, because a setting determines its image.
+    """
+    command = (*(container.get("command") or ()), *(container.get("args") or ()))
+    if command:
+        return SIDECAR_COMMAND[-1] if command == SIDECAR_COMMAND else ""
     return MODULES.get(container.get("image", ""), "")
 
 

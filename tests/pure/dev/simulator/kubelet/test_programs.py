@@ -17,7 +17,7 @@ from gpuplatform.dev.simulator.kubelet.programs import (
     running_programs,
     stop_hook,
 )
-from gpuplatform.workloads.images import ECHO_FUNCTION_IMAGE, SIDECAR_IMAGE
+from gpuplatform.images import ECHO_IMAGE, SIDECAR_COMMAND
 
 START = 1_800_000_000.0
 PLACE = NodeContext("10.100.0.1", "10.200.0.1", Timing(0.0, 10.0), free_gpus=8)
@@ -29,7 +29,7 @@ class Life:
     def __init__(self) -> None:
         self.pod: dict[str, Any] = {
             "metadata": {"name": "one", "namespace": "default", "uid": "u-1"},
-            "spec": {"containers": [{"name": "main", "image": ECHO_FUNCTION_IMAGE}]},
+            "spec": {"containers": [{"name": "main", "image": ECHO_IMAGE}]},
         }
         self.history = PodHistory()
 
@@ -99,9 +99,10 @@ def test_a_process_is_killed_after_the_grace_period() -> None:
 @pytest.mark.parametrize(
     ("container", "module"),
     [
-        ({"image": SIDECAR_IMAGE}, "serverless.sidecar"),
-        ({"image": ECHO_FUNCTION_IMAGE}, "serverless.examples.echo"),
-        ({"image": ECHO_FUNCTION_IMAGE, "command": ["sleep", "1"]}, ""),
+        ({"image": "any:1", "command": [*SIDECAR_COMMAND]}, "serverless.sidecar"),
+        ({"image": "any:1", "command": [*SIDECAR_COMMAND, "more"]}, ""),
+        ({"image": ECHO_IMAGE}, "serverless.examples.echo"),
+        ({"image": ECHO_IMAGE, "command": ["sleep", "1"]}, ""),
         ({"image": "app:1"}, ""),
     ],
 )
@@ -111,7 +112,8 @@ def test_known_images_are_programs(container: dict[str, Any], module: str) -> No
 
 def test_paths_and_addresses_are_translated() -> None:
     container = {
-        "image": SIDECAR_IMAGE,
+        "image": "any:1",
+        "command": [*SIDECAR_COMMAND],
         "ports": [{"containerPort": 8091}],
         "volumeMounts": [
             {"name": "queue", "mountPath": "/run/queue"},
