@@ -126,8 +126,8 @@ ci: check test  ## Run the checks and the tests.
 ##@ Generate
 
 .PHONY: manifests docs swagger pictures requirements
-manifests: setup  ## Generate CRDs, RBAC and dashboards in deploy/.
-	@$(PY) manage.py export crds rbac dashboards
+manifests: setup  ## Generate CRDs, RBAC, network policies and dashboards in deploy/.
+	@$(PY) manage.py export crds rbac policies dashboards
 
 docs: setup  ## Generate docs/configuration.md and docs/reasons.md.
 	@$(PY) manage.py export settings reasons

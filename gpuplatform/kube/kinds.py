@@ -80,6 +80,7 @@ CLUSTER_ROLE_BINDING = ResourceKind(
     "clusterrolebindings",
     namespaced=False,
 )
+NETWORK_POLICY = ResourceKind("networking.k8s.io", "v1", "NetworkPolicy", "networkpolicies")
 NODE = ResourceKind("", "v1", "Node", "nodes", namespaced=False)
 NAMESPACE = ResourceKind("", "v1", "Namespace", "namespaces", namespaced=False)
 PRIORITY_CLASS = ResourceKind(

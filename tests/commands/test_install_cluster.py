@@ -13,6 +13,7 @@ from gpuplatform.kube.kinds import (
     CLUSTER_ROLE_BINDING,
     CUSTOM_RESOURCE_DEFINITION,
     NAMESPACE,
+    NETWORK_POLICY,
     PRIORITY_CLASS,
     SERVICE_ACCOUNT,
 )
@@ -42,6 +43,7 @@ def test_a_dry_run_prints_manifests_without_a_request(cluster: FakeCluster) -> N
 
     assert {manifest["kind"] for manifest in found} == {
         "Namespace",
+        "NetworkPolicy",
         "PriorityClass",
         "CustomResourceDefinition",
     }
@@ -64,6 +66,11 @@ def test_it_applies_namespaces_first_and_everything_once(cluster: FakeCluster) -
     assert cluster.names(CUSTOM_RESOURCE_DEFINITION) == [
         "gpuunits.runtime.lokiwager.io",
         "stockpools.runtime.lokiwager.io",
+    ]
+    assert cluster.names(NETWORK_POLICY) == [
+        "gpu-platform",
+        "gpu-platform-units",
+        "gpu-platform-workers",
     ]
     assert cluster.writes[0].startswith("apply Namespace")
 
@@ -102,6 +109,14 @@ def test_it_reports_a_missing_cluster(settings: Settings) -> None:
 
     with pytest.raises(CommandError, match="KUBE_MODE"):
         install()
+
+
+@pytest.mark.parametrize("address", ["nats", "10.0.5.20:4222", "10.0.5.1/24"])
+def test_an_invalid_address_of_the_queue_is_rejected(cluster: FakeCluster, address: str) -> None:
+    with pytest.raises(CommandError, match="--queue-address"):
+        install("--queue-address", address)
+
+    assert cluster.writes == []
 
 
 def test_accounts_are_applied_only_on_request(cluster: FakeCluster) -> None:

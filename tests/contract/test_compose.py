@@ -14,6 +14,7 @@ import pytest
 import yaml
 
 from gpuplatform.dev.embedded.layout import SERVERLESS
+from gpuplatform.images import PLATFORM_IMAGE
 from gpuplatform.metrics.server import LIVE_PATH
 
 ROOT = Path(__file__).parents[2]
@@ -87,6 +88,8 @@ def test_what_is_waited_for_exists(compose: dict[str, Any]) -> None:
 def test_passwords_come_from_the_environment_and_have_no_default(compose: dict[str, Any]) -> None:
     for name, service in compose["services"].items():
         for variable, value in service.get("environment", {}).items():
+            if variable == "GPUPLATFORM_PULL_SECRETS":
+                continue  # The names of Secrets are not confidential.
             if "PASSWORD" in variable or "SECRET" in variable:
                 assert value.startswith("${"), (name, variable)
                 assert ":?" in value, (name, variable)
@@ -98,14 +101,16 @@ def test_our_processes_share_one_image_without_rights(compose: dict[str, Any]) -
     services = [compose["services"][name] for name in PROCESSES | {"migrate"}]
 
     assert {service["image"] for service in services} == {
-        "${GPUPLATFORM_IMAGE:-gpu-platform:latest}"
+        f"${{GPUPLATFORM_IMAGE:-{PLATFORM_IMAGE}}}"
     }
     assert all(service["read_only"] and service["cap_drop"] == ["ALL"] for service in services)
 
 
-def test_only_loopback_is_published(compose: dict[str, Any]) -> None:
-    for service in compose["services"].values():
-        assert all(port.startswith("127.0.0.1:") for port in service.get("ports", []))
+def test_only_loopback_is_published_by_default(compose: dict[str, Any]) -> None:
+    ports = [port for one in compose["services"].values() for port in one.get("ports", [])]
+
+    assert len(ports) == 2
+    assert all(re.match(r"(\$\{NATS_LISTEN:-)?127\.0\.0\.1\}?:", port) for port in ports)
 
 
 def test_the_images_run_as_a_number_that_is_not_root() -> None:

@@ -11,7 +11,7 @@ import pytest
 import yaml
 from django.conf import settings
 
-from gpuplatform.deployment import installation, permissions
+from gpuplatform.deployment import installation, isolation, permissions
 from gpuplatform.errors import InvalidSpec
 from gpuplatform.metrics.server import LIVE_PATH
 from gpuplatform.settings.environment import Environment
@@ -216,6 +216,7 @@ def test_what_install_cluster_brings_is_here_too(objects: list[dict[str, Any]]) 
     here = {_key(one): one for one in objects}
 
     wanted = [*installation.manifests("gpu-platform"), *permissions.manifests("gpu-platform")]
+    wanted += isolation.policies()
 
     for _, manifest in wanted:
         found = here[_key(manifest)]
@@ -267,8 +268,12 @@ def test_a_component_changes_no_object_of_the_base(
 
 
 def _egress_ports(objects: list[dict[str, Any]]) -> set[int]:
-    policies = [one["spec"] for one in objects if one["kind"] == "NetworkPolicy"]
-    rules = [rule for spec in policies for rule in spec.get("egress") or ()]
+    specs = [
+        one["spec"]
+        for one in objects
+        if one["kind"] == "NetworkPolicy" and one["metadata"]["namespace"] == "gpu-platform"
+    ]
+    rules = [rule for spec in specs for rule in spec.get("egress") or ()]
     return {port["port"] for rule in rules for port in rule.get("ports") or ()}
 
 

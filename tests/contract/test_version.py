@@ -4,6 +4,7 @@ import re
 import tomllib
 from pathlib import Path
 
+import pytest
 import yaml
 
 from gpuplatform import __version__
@@ -35,6 +36,17 @@ def test_the_image_is_labelled_with_the_version() -> None:
     dockerfile = (ROOT / "Dockerfile").read_text()
 
     assert re.findall(r'image\.version="([^"]*)"', dockerfile) == [__version__]
+
+
+@pytest.mark.parametrize("path", ["README.md", "compose.yaml", "docs"])
+def test_every_image_of_the_release_is_of_the_version(path: str) -> None:
+    place = ROOT / path
+    files = [place] if place.is_file() else sorted(place.rglob("*.md"))
+    named = re.compile(r"\bgpu-platform(?:-[a-z]+)?:(v?\d[\w.-]*)")
+
+    found = {tag for file in files for tag in named.findall(file.read_text())}
+
+    assert found == {f"v{__version__}"}
 
 
 def test_the_document_of_the_api_has_the_version() -> None:

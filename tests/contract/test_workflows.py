@@ -74,7 +74,8 @@ def test_a_bot_updates_the_pins_of_actions_and_images() -> None:
     pinned = [rule for rule in renovate["packageRules"] if rule.get("pinDigests")]
 
     assert "helpers:pinGitHubActionDigestsToSemver" in renovate["extends"]
-    assert [rule["matchManagers"] for rule in pinned] == [["dockerfile", "docker-compose"]]
+    managers = {name for rule in pinned for name in rule["matchManagers"]}
+    assert managers == {"dockerfile", "docker-compose", "custom.regex"}
     assert {"github-actions", "pip_requirements", "gomod"} <= set(renovate["enabledManagers"])
 
 

@@ -1,4 +1,4 @@
-"""The generated manifests: the CustomResourceDefinitions, and the permissions of the processes."""
+"""The generated manifests: definitions, permissions of the processes, and network policies."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
@@ -6,6 +6,7 @@ from typing import Any, Final
 import yaml
 
 from gpuplatform.deployment.installation import CRDS, file_name
+from gpuplatform.deployment.isolation import stock_policy, unit_policy, worker_policy
 from gpuplatform.deployment.permissions import ACCOUNTS, account_manifests, namespace_manifests
 from gpuplatform.kube.kinds import Manifest, ResourceKind
 
@@ -17,6 +18,15 @@ _CRD_HEADER: Final = _HEADER.format(
     name="crds", source="inventory/core/spec.py and units/core/spec.py"
 )
 _RBAC_HEADER: Final = _HEADER.format(name="rbac", source="gpuplatform/deployment/permissions.py")
+_POLICY_HEADER: Final = _HEADER.format(
+    name="policies", source="gpuplatform/deployment/isolation.py"
+)
+_UNITS: Final = """\
+# `gpu-platform-units` allows ingress from the namespace and from labelled namespaces, and egress
+# to the namespace and to the internet, except for private networks and cloud metadata services.
+# `gpu-platform-workers` allows the workers of functions to connect to NATS (docs/deploy.md).
+"""
+_STOCK: Final = "# Denies all ingress and egress of stock units, which only reserve GPUs.\n"
 
 
 def crd_files() -> dict[str, str]:
@@ -35,6 +45,16 @@ def rbac_files() -> dict[str, str]:
     return {
         **files,
         "deploy/namespace/rolebindings.yaml": _rbac(namespace_manifests(SYSTEM_NAMESPACE)),
+    }
+
+
+def policy_files() -> dict[str, str]:
+    """Return the policies of a namespace of units, and the policy of stock units."""
+    return {
+        "deploy/isolation/network.yaml": _yaml(
+            _POLICY_HEADER + _UNITS, unit_policy(), worker_policy()
+        ),
+        "deploy/base/network-stock.yaml": _yaml(_POLICY_HEADER + _STOCK, stock_policy()),
     }
 
 

@@ -5,6 +5,7 @@ from typing import Any, Final
 from annotated_types import Ge, Le
 from pydantic.fields import FieldInfo
 
+from gpuplatform.images import IMAGES, ImageSetting
 from gpuplatform.settings.environment import Environment
 from gpuplatform.settings.reading import REQUIRED
 
@@ -44,16 +45,32 @@ ports. If it is not set, each process uses a free port. `make run` also reads th
 `0` omits the demo requests.
 """
 
+_IMAGES: Final = """
+## Images
+
+The platform starts the images below. The release workflow pushes the image of the platform, and
+the smaller images `-sidecar` and `-echo` (the example function) of the same version.
+[Installation](deploy.md#images) describes how to use your own registry.
+
+| setting | default | started as |
+|---|---|---|
+"""
+
 
 def settings_page() -> str:
     """Return the text of the page."""
     rows = (_row(name.upper(), field) for name, field in Environment.model_fields.items())
-    return _INTRODUCTION + "".join(rows) + _END
+    images = "".join(map(_image_row, IMAGES))
+    return _INTRODUCTION + "".join(rows) + _END + _IMAGES + images
 
 
 def _row(name: str, field: FieldInfo) -> str:
     default = "required" if name in REQUIRED else _default(field)
     return f"| `{name}` | {default} | {_values(field)} | {field.description} |\n"
+
+
+def _image_row(image: ImageSetting) -> str:
+    return f"| `{image.setting}` | `{image.default}` | {image.used_by} |\n"
 
 
 def _default(field: FieldInfo) -> str:

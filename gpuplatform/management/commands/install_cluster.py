@@ -1,7 +1,10 @@
 """`manage.py install_cluster`: install the objects that the platform requires in the cluster."""
 
 import time
+from argparse import ArgumentTypeError
+from ipaddress import ip_address, ip_network
 from typing import Any
+from urllib.parse import urlsplit
 
 import yaml
 from django.conf import settings
@@ -9,6 +12,7 @@ from django.core.management.base import BaseCommand, CommandParser
 from typing_extensions import override
 
 from gpuplatform.deployment.installation import CRDS, manifests
+from gpuplatform.deployment.isolation import policies
 from gpuplatform.deployment.permissions import manifests as account_manifests
 from gpuplatform.kube.client import Cluster
 from gpuplatform.kube.deadline import deadline
@@ -23,7 +27,8 @@ class Command(BaseCommand):
     """The command `install_cluster`. Idempotent."""
 
     help = (
-        "Applies namespaces, priority classes and CustomResourceDefinitions (server-side apply)."
+        "Applies namespaces, network policies of units, priority classes and"
+        " CustomResourceDefinitions (server-side apply)."
     )
 
     @override
@@ -37,9 +42,18 @@ class Command(BaseCommand):
             help="Also apply the ServiceAccounts, roles and bindings of the processes.",
         )
 
+        parser.add_argument(
+            "--queue-address",
+            action="append",
+            type=_network,
+            help="Address or network of a NATS server outside the cluster, to which the workers of"
+            " functions may connect. Can be repeated. Defaults to the IP address in NATS_URL.",
+        )
+
     @override
     def handle(self, *args: Any, **options: Any) -> None:
-        wanted = list(manifests(settings.GPUPLATFORM_SYSTEM_NAMESPACE))
+        addresses = options["queue_address"] or _address_of(settings.NATS_URL)
+        wanted = [*manifests(settings.GPUPLATFORM_SYSTEM_NAMESPACE), *policies(addresses)]
         if options["accounts"]:
             wanted += account_manifests(settings.GPUPLATFORM_SYSTEM_NAMESPACE)
         if options["dry_run"]:
@@ -61,3 +75,25 @@ class Command(BaseCommand):
             if any(c["type"] == "Established" and c["status"] == "True" for c in conditions):
                 return
             time.sleep(0.1)
+
+
+def _network(text: str) -> str:
+    """Return the network of an address or a network.
+
+    Raises:
+        ArgumentTypeError: If the text is neither.
+    """
+    try:
+        return str(ip_network(text))
+    except ValueError as error:
+        msg = f"{text!r} is not an IP address or a network such as 10.0.5.0/24"
+        raise ArgumentTypeError(msg) from error
+
+
+def _address_of(url: str) -> list[str]:
+    """Return the network of the IP address in a URL; an empty list for names and for loopback."""
+    try:
+        address = ip_address(urlsplit(url).hostname or "")
+    except ValueError:
+        return []
+    return [] if address.is_loopback else [str(ip_network(address))]

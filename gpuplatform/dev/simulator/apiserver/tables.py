@@ -192,6 +192,17 @@ def _label_selector(obj: Manifest) -> str:
     return _pairs(obj["spec"].get("selector", {}).get("matchLabels"))
 
 
+def _pod_selector(policy: Manifest) -> str:
+    selector = policy["spec"]["podSelector"]
+    words = {"Exists": "{}", "DoesNotExist": "!{}", "In": "{} in ({})", "NotIn": "{} notin ({})"}
+    expressions = [
+        words[one["operator"]].format(one["key"], ",".join(one.get("values", ())))
+        for one in selector.get("matchExpressions", ())
+    ]
+    labels = [f"{key}={value}" for key, value in sorted(selector.get("matchLabels", {}).items())]
+    return ",".join([*labels, *expressions]) or "<none>"
+
+
 def _count(field: str) -> Callable[[Manifest], int]:
     return lambda obj: int(obj.get("status", {}).get(field, 0))
 
@@ -222,5 +233,6 @@ _CELLS: dict[str, Callable[[Manifest], Any]] = {
     "containers": lambda obj: _template(obj, "name"),
     "images": lambda obj: _template(obj, "image"),
     "label_selector": _label_selector,
+    "pod_selector": _pod_selector,
     "global_default": lambda obj: bool(obj.get("globalDefault")),
 }

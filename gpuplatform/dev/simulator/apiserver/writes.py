@@ -41,7 +41,14 @@ MERGE, JSON, STRATEGIC, APPLY = (
     "application/apply-patch+yaml",
 )
 _FROM_OLD = (*SERVER_OWNED[:-1], "name", "namespace")
-_WITH_GENERATION = {"Pod", "Deployment", "ReplicaSet", "PriorityClass", "CustomResourceDefinition"}
+_WITH_GENERATION = {
+    "Pod",
+    "Deployment",
+    "ReplicaSet",
+    "PriorityClass",
+    "NetworkPolicy",
+    "CustomResourceDefinition",
+}
 _UNCONDITIONAL_REFUSED = {"leases", "customresourcedefinitions"}
 
 

@@ -146,6 +146,16 @@ def _priority_class(priority_class: Manifest) -> None:
     priority_class.setdefault("value", 0)
 
 
+def _network_policy(policy: Manifest) -> None:
+    spec = policy.setdefault("spec", {})
+    spec.setdefault("podSelector", {})
+    rules = [*spec.get("ingress", ()), *spec.get("egress", ())]
+    for port in (port for rule in rules for port in rule.get("ports", ())):
+        port.setdefault("protocol", "TCP")
+    if not spec.get("policyTypes"):
+        spec["policyTypes"] = ["Ingress", "Egress"] if spec.get("egress") else ["Ingress"]
+
+
 def _definition(definition: Manifest) -> None:
     spec = definition.setdefault("spec", {})
     spec.setdefault("conversion", {"strategy": "None"})
@@ -164,5 +174,6 @@ _DEFAULTERS: dict[str, Defaulter] = {
     "Namespace": _namespace,
     "Node": _node,
     "PriorityClass": _priority_class,
+    "NetworkPolicy": _network_policy,
     "CustomResourceDefinition": _definition,
 }
