@@ -11,6 +11,8 @@ import tempfile
 from argparse import ArgumentParser
 from pathlib import Path
 
+from gpuplatform.images import SIDECAR_COMMAND
+from serverless.sidecar.__main__ import BAD_SETTINGS
 from tests.image.context import context_files
 from tests.image.dockerfile import Build, Stage
 from tests.image.images import DirectoryImage, EngineImage, Image
@@ -38,6 +40,8 @@ def build(folder: Path, python: str) -> Image:
     made.run(folder)
     for name, module in ENTRY_POINTS.items():
         check_entry_point(made.stages[name], module)
+    for name in ("platform", "sidecar"):
+        check_sidecar_command(made.stages[name])
     check_offline_command(made.stages["platform"], folder)
     return DirectoryImage(made.stages["platform"])
 
@@ -50,6 +54,14 @@ def check_entry_point(stage: Stage, module: str) -> None:
     )
     command = ["python", "-c", program]
     subprocess.run(command, cwd=stage.path("."), env=stage.environment(), check=True)
+
+
+def check_sidecar_command(stage: Stage) -> None:
+    """Run the sidecar as its pods do: without settings it reports them and ends."""
+    ended = subprocess.run(
+        SIDECAR_COMMAND, cwd=stage.path("."), env=stage.environment(), check=False
+    )
+    assert ended.returncode == BAD_SETTINGS, f"the sidecar ended with {ended.returncode}"
 
 
 def check_offline_command(stage: Stage, folder: Path) -> None:
