@@ -44,7 +44,7 @@ def resource(
 def spec_hash(spec: GPUUnitSpec) -> str:
     """Return a hash of the spec fields that the pod template depends on.
 
-    The image of the sidecar is no part of it: earlier releases stored their default in the spec,
+    It does not cover the image of the sidecar: earlier releases stored their default in the spec,
     and a new release must not restart their workers.
     """
     payload = {k: v for k, v in spec.normalised().items() if k not in _NOT_IN_THE_POD}

@@ -81,7 +81,7 @@ def _network(text: str) -> str:
     """Return the network of an address or a network.
 
     Raises:
-        ArgumentTypeError: If the text is neither.
+        ArgumentTypeError: If the text is not an address or a network.
     """
     try:
         return str(ip_network(text))

@@ -1,6 +1,5 @@
 """The rules of `plan_unit`, one sentence each; the hand-over's are in `test_plan_handover`."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -8,7 +7,6 @@ import pytest
 from gpuplatform.kube.kinds import DEPLOYMENT, SERVICE, Manifest
 from gpuplatform.planning.plan import (
     Absent,
-    Action,
     Apply,
     Create,
     Delete,
@@ -19,14 +17,13 @@ from gpuplatform.planning.plan import (
 )
 from gpuplatform.workloads.causes import StartupCause
 from gpuplatform.workloads.owner import FAILED_SECONDS, PROGRESS_SECONDS, SOON_SECONDS
-from gpuplatform.workloads.pod_settings import PodSettings
 from gpuplatform.workloads.pods import STOCK_PRIORITY_CLASS, UNIT_PRIORITY_CLASS
 from gpuplatform.workloads.releases import (
     SPEC_HASH_ANNOTATION,
     TEMPLATE_VERSION,
     TEMPLATE_VERSION_ANNOTATION,
 )
-from tests.factories.inventory import POD_SETTINGS, live, running, waiting_pod
+from tests.factories.inventory import running, waiting_pod
 from tests.factories.planned_units import (
     PORTS,
     UNIT_UID,
@@ -483,30 +480,6 @@ def test_a_unit_of_another_release_can_be_started(version: int) -> None:
             "template": {"spec": {"priorityClassName": UNIT_PRIORITY_CLASS}},
         },
     }
-
-
-def test_a_pull_secret_that_was_removed_is_removed_with_the_next_change_of_the_spec() -> None:
-    with_secret = replace(POD_SETTINGS, pull_secrets=("registry",))
-    [created] = deployment_writes(plan_unit(unit_resource(), of_settings(with_secret)))
-    assert isinstance(created, Create)
-    before = live(created.manifest, status=running(1))
-
-    [changed] = deployment_writes(
-        plan_unit(unit_resource(image="app:2"), of_settings(POD_SETTINGS, before))
-    )
-
-    pod_spec = created.manifest["spec"]["template"]["spec"]
-    assert pod_spec["imagePullSecrets"] == [{"name": "registry"}]
-    assert isinstance(changed, Patch)
-    assert changed.patch["spec"]["template"]["spec"]["imagePullSecrets"] is None
-
-
-def of_settings(settings: PodSettings, deployment: Manifest | None = None) -> ObservedUnit:
-    return replace(observed_unit(deployment or Absent()), settings=settings)
-
-
-def deployment_writes(plan: Plan) -> list[Action]:
-    return [one for one in plan.actions if isinstance(one, Create | Patch)]
 
 
 def test_access_and_suspension_do_not_restart_the_pod() -> None:
