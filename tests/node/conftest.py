@@ -23,6 +23,7 @@ from tests.cluster.tenant_units import Units
 from tests.cluster.world import Http, World
 from tests.node.builds import all_built
 from tests.node.cluster import NodeCluster
+from tests.node.images import BUSYBOX
 
 LOGS = Path(__file__).resolve().parents[2] / ".data" / "reports" / "nodes"
 """The logs of the nodes of the last run."""
@@ -81,6 +82,7 @@ def installed(
     settings.KUBE_MODE = "required"
     settings.KUBECONFIG = str(world.kubeconfig)
     settings.GPUPLATFORM_SYSTEM_NAMESPACE = world.namespace
+    settings.RESERVATION_IMAGE = BUSYBOX
     monkeypatch.setattr(epoch, "_COMPARED", ProcessLocal(threading.Event))
     close_clusters()
     call_command("install_cluster", verbosity=0)
