@@ -1,6 +1,7 @@
 """Pods of the test image, and their HTTP server."""
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 import urllib3
@@ -15,19 +16,29 @@ HTTP = {"ports": [{"name": "http", "port": PORT}]}
 _POOL = urllib3.PoolManager(retries=False, timeout=5)
 
 
-def run_app(world: World, name: str, node: str, **labels: str) -> Manifest:
-    """Run the test image on a node, and return the pod once it is ready."""
+def run_app(
+    world: World,
+    name: str,
+    node: str,
+    *,
+    port: int = PORT,
+    labels: Mapping[str, str] | None = None,
+    **more: str,
+) -> Manifest:
+    """Run the test image on a node with these labels, and return the pod once it is ready."""
     container = {
         "name": "app",
         "image": APP,
-        "readinessProbe": {"httpGet": {"path": "/", "port": PORT}, "periodSeconds": 1},
+        "env": [{"name": "PORT", "value": str(port)}],
+        "readinessProbe": {"httpGet": {"path": "/", "port": port}, "periodSeconds": 1},
     }
     spec = {
         "nodeSelector": {"kubernetes.io/hostname": node},
         "terminationGracePeriodSeconds": 1,
         "containers": [container],
     }
-    world.create(POD, {"metadata": {"name": name, "labels": labels}, "spec": spec})
+    metadata = {"name": name, "labels": {**(labels or {}), **more}}
+    world.create(POD, {"metadata": metadata, "spec": spec})
 
     def ready() -> Manifest | None:
         pod = world.get(POD, name)
@@ -36,9 +47,9 @@ def run_app(world: World, name: str, node: str, **labels: str) -> Manifest:
     return world.until(ready)
 
 
-def address(pod: Manifest) -> str:
+def address(pod: Manifest, port: int = PORT) -> str:
     """Return the URL of the server in a pod."""
-    return f"http://{pod['status']['podIP']}:{PORT}"
+    return f"http://{pod['status']['podIP']}:{port}"
 
 
 def describe(url: str) -> Any:
@@ -46,7 +57,8 @@ def describe(url: str) -> Any:
     return json.loads(_POOL.request("GET", url).data)
 
 
-def reaches(client: Manifest, server: Manifest) -> bool:
-    """Return whether a pod can reach another one."""
-    reply = _POOL.request("GET", f"{address(client)}/fetch", fields={"url": address(server)})
+def reaches(client: Manifest, server: Manifest, port: int = PORT) -> bool:
+    """Return whether a pod can reach a port of another one."""
+    url = address(server, port)
+    reply = _POOL.request("GET", f"{address(client)}/fetch", fields={"url": url})
     return reply.status == 200
