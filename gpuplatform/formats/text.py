@@ -11,6 +11,7 @@ _UNSAFE = re.compile(
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029\ufffe\uffff]"  # tab, LF and CR are fine
 )
 _SURROGATE = re.compile("[\ud800-\udfff]")
+_EXPANDED = re.compile(r"\$(?=[$(])")
 _SHOWN = 40
 
 
@@ -50,3 +51,8 @@ def container_text(text: str, *, max_bytes: int = 32 * 1024) -> str:
         msg = f"Must have at most {max_bytes} bytes."
         raise ValueError(msg)
     return text
+
+
+def escaped(text: str) -> str:
+    """Return `text` so that the kubelet, which expands `$$` and `$(NAME)`, passes it unchanged."""
+    return _EXPANDED.sub("$$", text)

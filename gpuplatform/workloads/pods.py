@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from gpuplatform.formats.text import escaped
 from gpuplatform.kube.kinds import Manifest
 from gpuplatform.workloads.placement import Placement
 from gpuplatform.workloads.template import EnvVar, PodTemplate, Port
@@ -94,9 +95,9 @@ def _container(workload: Workload) -> Manifest:
     command = RESERVATION_COMMAND if workload.is_reservation else template.command
     # The API server omits empty lists, so empty lists would look like drift.
     if command:
-        container["command"] = list(command)
+        container["command"] = [escaped(word) for word in command]
     if template.args:
-        container["args"] = list(template.args)
+        container["args"] = [escaped(word) for word in template.args]
     if template.ports:
         container["ports"] = [
             {"name": port.name, "containerPort": port.port, "protocol": port.protocol}
@@ -125,7 +126,7 @@ def _environment(platform: Mapping[str, str], template: PodTemplate) -> list[Man
 
 def _variable(env: EnvVar) -> Manifest:
     if env.value_from is None:
-        return _plain(env.name, env.value)
+        return _plain(env.name, escaped(env.value))
     return {"name": env.name, "valueFrom": env.value_from.normalised()}
 
 

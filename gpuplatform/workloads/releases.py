@@ -8,7 +8,7 @@ from typing import Final
 from gpuplatform.kube.fields import field
 from gpuplatform.kube.kinds import GROUP, Manifest
 
-TEMPLATE_VERSION: Final = 3
+TEMPLATE_VERSION: Final = 4
 """A release that changes the pods of an unchanged spec must increment the version. Running pods
 keep their template until their spec changes."""
 

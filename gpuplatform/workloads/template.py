@@ -181,8 +181,9 @@ class EnvVar(SpecModel):
     value: ContainerText = Field(
         default="",
         description="Value of the environment variable, of at most 32 KiB. It must not contain"
-        " control characters other than tabs and line breaks. The value is not confidential; use"
-        " a Secret for sensitive data.",
+        " control characters other than tabs and line breaks. It reaches the program exactly as"
+        " sent; `$$` and `$(NAME)` are not expanded. The value is not confidential; use a Secret"
+        " for sensitive data.",
         examples=["llama-3-8b"],
     )
     value_from: (
@@ -237,13 +238,15 @@ class PodTemplate(SpecModel):
     command: Annotated[tuple[ContainerText, ...], Field(strict=False)] = Field(
         default=(),
         max_length=MAX_ENTRIES,
-        description="Entrypoint of the container. Defaults to the entrypoint of the image.",
+        description="Entrypoint of the container. Defaults to the entrypoint of the image. Each"
+        " entry reaches the program exactly as sent; `$$` and `$(NAME)` are not expanded.",
         examples=[["python", "-m", "http.server"]],
     )
     args: Annotated[tuple[ContainerText, ...], Field(strict=False)] = Field(
         default=(),
         max_length=MAX_ENTRIES,
-        description="Arguments of the entrypoint. Defaults to the command of the image.",
+        description="Arguments of the entrypoint. Defaults to the command of the image. Each"
+        " entry reaches the program exactly as sent; `$$` and `$(NAME)` are not expanded.",
         examples=[["8080"]],
     )
     envs: Annotated[tuple[EnvVar, ...], Field(strict=False)] = Field(

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, TypeAlias
 
 from gpuplatform.dev.simulator.kubelet.behaviour import Behaviour, Exit
+from gpuplatform.dev.simulator.kubelet.expansion import expanded_environment
 from gpuplatform.workloads.images import ECHO_FUNCTION_IMAGE, SIDECAR_IMAGE
 
 Manifest: TypeAlias = dict[str, Any]
@@ -95,10 +96,11 @@ def environment(
     }
     addresses = {f":{inside}": f"127.0.0.1:{outside}" for inside, outside in ports.items()}
     found = dict(secrets)
+    values = expanded_environment(container)
     for entry in container.get("env") or []:
         if "secretKeyRef" in (entry.get("valueFrom") or {}):
             continue
-        text = str(entry.get("value") or _from_field(pod, entry))
+        text = values.get(entry["name"]) or _from_field(pod, entry)
         found[entry["name"]] = addresses.get(text) or _translated(text, mounts)
     return found
 
