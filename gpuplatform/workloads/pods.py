@@ -10,7 +10,8 @@ from typing import Any, Final
 from gpuplatform.formats.text import escaped
 from gpuplatform.kube.kinds import Manifest
 from gpuplatform.workloads.placement import Placement
-from gpuplatform.workloads.template import EnvVar, PodTemplate, Port
+from gpuplatform.workloads.template import PodTemplate, Port
+from gpuplatform.workloads.variables import EnvVar
 
 STOCK_PRIORITY_CLASS: Final = "gpu-platform-stock"
 UNIT_PRIORITY_CLASS: Final = "gpu-platform-unit"
@@ -89,7 +90,7 @@ def _container(workload: Workload) -> Manifest:
     container: dict[str, Any] = {
         "name": CONTAINER_NAME,
         "image": workload.image or RESERVATION_IMAGE,
-        "env": _environment(workload.environment, template),
+        "env": _environment(_platform_variables(workload), template),
         "securityContext": {"allowPrivilegeEscalation": False},
     }
     command = RESERVATION_COMMAND if workload.is_reservation else template.command
@@ -117,6 +118,16 @@ def _readiness(ports: Sequence[Port]) -> Manifest:
     if first is None:
         return {}
     return {"readinessProbe": {"tcpSocket": {"port": first}, "periodSeconds": 2}}
+
+
+def _platform_variables(workload: Workload) -> Mapping[str, str]:
+    """Return the variables of the platform.
+
+    Without GPUs, no device plugin sets `NVIDIA_VISIBLE_DEVICES`, and an image that sets it to
+    `all` would have access to all GPUs of the node.
+    """
+    hidden = {} if workload.size.gpu else {"NVIDIA_VISIBLE_DEVICES": "void"}
+    return {**workload.environment, **hidden}
 
 
 def _environment(platform: Mapping[str, str], template: PodTemplate) -> list[Manifest]:

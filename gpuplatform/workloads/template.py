@@ -4,26 +4,16 @@ The request validation, the OpenAPI components, the CRD schemas and the parsers 
 are generated from these models.
 """
 
-import re
-from collections.abc import Sequence
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import (
-    AfterValidator,
-    ConfigDict,
-    Field,
-    ValidationError,
-    field_validator,
-    model_validator,
-)
-from pydantic_core import InitErrorDetails, PydanticCustomError
+from pydantic import AfterValidator, Field, field_validator, model_validator
 
-from gpuplatform.formats import image, names, quantity, text
-from gpuplatform.formats.model import SpecModel
-from gpuplatform.formats.validations import cel, none_of, validated
+from gpuplatform.formats import image, names, quantity
+from gpuplatform.formats.model import SpecModel, reject_duplicates
+from gpuplatform.formats.validations import cel, validated
+from gpuplatform.workloads.variables import ContainerText, EnvVar
 
 MAX_ENTRIES = 100
-MAX_VALUE_BYTES = 32 * 1024
 MAX_TEMPLATE_BYTES = 256 * 1024
 """Maximum total size of command, arguments and environment, below the limits of kernel and
 etcd."""
@@ -31,39 +21,11 @@ etcd."""
 MAX_GPUS = 1024
 MAX_REPLICAS = 10_000
 
-RESERVED_ENV_PREFIXES = ("LD_", "NVIDIA_", "KUBERNETES_", "SERVERLESS_")
-"""Prefixes that the dynamic linker, the GPU runtime, the kubelet and the platform use."""
-RESERVED_ENV_NAMES = frozenset(
-    {"CUDA_VISIBLE_DEVICES", "SPEC_NAME", "POOL_NAME", "UNIT_NAME", "GPU_COUNT", "MEMORY_LIMIT"}
-)
-
-_SECRETS_OF_THE_PLATFORM: Final = re.compile("gpu-platform-.*|fn-[0-9]+-queue")
-"""Secrets with credentials of the platform and of workers. Templates must not reference them."""
-
 
 def _pattern(pattern: str) -> dict[str, Any]:
     return {"pattern": f"^{pattern}$"}
 
 
-def _env_name(name: str) -> str:
-    names.env_name(name)
-    if name in RESERVED_ENV_NAMES or name.startswith(RESERVED_ENV_PREFIXES):
-        msg = f"{text.quoted(name)} is reserved by the platform. Choose another name."
-        raise ValueError(msg)
-    return name
-
-
-def _secret_name(name: str) -> str:
-    names.dns_subdomain(name)
-    if _SECRETS_OF_THE_PLATFORM.fullmatch(name):
-        msg = f"{text.quoted(name)} is a Secret of the platform. Use another Secret."
-        raise ValueError(msg)
-    return name
-
-
-ContainerText = Annotated[
-    str, AfterValidator(text.container_text), Field(max_length=MAX_VALUE_BYTES)
-]
 SpecName = Annotated[
     str,
     AfterValidator(names.spec_name),
@@ -107,109 +69,6 @@ Replicas = Annotated[
     int,
     Field(ge=0, le=MAX_REPLICAS, description="Desired number of pods.", examples=[2]),
 ]
-
-
-class SecretKeyReference(SpecModel):
-    """A reference to a key of a Secret in the namespace of the pod."""
-
-    name: Annotated[str, AfterValidator(_secret_name)] = Field(
-        json_schema_extra={
-            **_pattern(names.DNS_SUBDOMAIN),
-            "minLength": 1,
-            "maxLength": names.SUBDOMAIN_MAX,
-            **validated(
-                cel(
-                    "!self.startsWith('gpu-platform-') && !self.matches('^fn-[0-9]+-queue$')",
-                    "Secrets of the platform cannot be referenced.",
-                )
-            ),
-        },
-        description="Name of a Secret in the namespace of the pod. Secrets of the platform, such"
-        " as gpu-platform-… and fn-…-queue, are rejected.",
-        examples=["hf"],
-    )
-    key: Annotated[str, AfterValidator(names.config_key)] = Field(
-        json_schema_extra={
-            **_pattern(names.CONFIG_KEY),
-            "minLength": 1,
-            "maxLength": names.SUBDOMAIN_MAX,
-        },
-        description="Key in the data of the Secret. It consists of letters, digits, '-', '_' and"
-        " '.'.",
-        examples=["token"],
-    )
-
-
-class EnvVarSource(SpecModel):
-    """The source of an environment variable's value."""
-
-    secret_key_ref: Annotated[
-        SecretKeyReference, Field(description="Selects a key of a Secret in the pod's namespace.")
-    ] = Field(alias="secretKeyRef", examples=[{"name": "hf", "key": "token"}])
-
-
-class EnvVar(SpecModel):
-    """An environment variable of the container, with a value or the source of a value."""
-
-    model_config = ConfigDict(
-        json_schema_extra=validated(
-            cel(
-                "!(has(self.value) && has(self.valueFrom))",
-                "value and valueFrom are mutually exclusive.",
-            )
-        )
-    )
-
-    name: Annotated[str, AfterValidator(_env_name)] = Field(
-        json_schema_extra={
-            **_pattern(names.ENV_NAME),
-            "maxLength": names.ENV_NAME_MAX,
-            **validated(
-                none_of(
-                    RESERVED_ENV_NAMES,
-                    RESERVED_ENV_PREFIXES,
-                    "The name is reserved by the platform. Choose another name.",
-                )
-            ),
-        },
-        description="Name of the environment variable. It consists of letters, digits, '-', '_'"
-        " and '.', and does not start with a digit. Reserved names are rejected: LD_…, NVIDIA_…,"
-        " KUBERNETES_…, SERVERLESS_…, CUDA_VISIBLE_DEVICES, SPEC_NAME, POOL_NAME, UNIT_NAME,"
-        " GPU_COUNT and MEMORY_LIMIT.",
-        examples=["MODEL"],
-    )
-    value: ContainerText = Field(
-        default="",
-        description="Value of the environment variable, of at most 32 KiB. It must not contain"
-        " control characters other than tabs and line breaks. It reaches the program exactly as"
-        " sent; `$$` and `$(NAME)` are not expanded. The value is not confidential; use a Secret"
-        " for sensitive data.",
-        examples=["llama-3-8b"],
-    )
-    value_from: (
-        Annotated[
-            EnvVarSource,
-            Field(description="Source of the value. Cannot be used if value is set."),
-        ]
-        | None
-    ) = Field(
-        default=None,
-        alias="valueFrom",
-        examples=[{"secretKeyRef": {"name": "hf", "key": "token"}}],
-    )
-
-    @model_validator(mode="after")
-    def has_one_value(self) -> "EnvVar":
-        """Reject a variable with both fields, even if the value is empty."""
-        if self.value_from is not None and "value" in self.model_fields_set:
-            error = PydanticCustomError(
-                "two_values", "Cannot be combined with value. Use one of them."
-            )
-            raise ValidationError.from_exception_data(
-                "EnvVar",
-                [InitErrorDetails(type=error, loc=("valueFrom",), input=self.value_from)],
-            )
-        return self
 
 
 class Port(SpecModel):
@@ -291,15 +150,15 @@ class PodTemplate(SpecModel):
     @classmethod
     def env_names_differ(cls, envs: tuple[EnvVar, ...]) -> tuple[EnvVar, ...]:
         """Reject duplicate names, because Kubernetes would use only the last variable."""
-        _reject_duplicates([env.name for env in envs], "name")
+        reject_duplicates([env.name for env in envs], "name")
         return envs
 
     @field_validator("ports")
     @classmethod
     def ports_differ(cls, ports: tuple[Port, ...]) -> tuple[Port, ...]:
         """Reject duplicate ports, which a Service does not accept."""
-        _reject_duplicates([port.name for port in ports], "name")
-        _reject_duplicates([f"{port.port}/{port.protocol}" for port in ports], "port")
+        reject_duplicates([port.name for port in ports], "name")
+        reject_duplicates([f"{port.port}/{port.protocol}" for port in ports], "port")
         return ports
 
     @model_validator(mode="after")
@@ -318,17 +177,3 @@ Template = Annotated[
         description="Template of the container, with command, arguments, environment and ports."
     ),
 ]
-
-
-def _reject_duplicates(keys: Sequence[str], field: str) -> None:
-    """Raise a validation error at the second of two equal entries."""
-    seen: set[str] = set()
-    for index, key in enumerate(keys):
-        if key in seen:
-            error = PydanticCustomError(
-                "duplicate", "{key} is not unique.", {"key": text.quoted(key)}
-            )
-            raise ValidationError.from_exception_data(
-                "list", [InitErrorDetails(type=error, loc=(index, field), input=key)]
-            )
-        seen.add(key)

@@ -30,6 +30,18 @@ ACCEPTED = {
         "template": {"ports": PORTS},
         "access": {"primaryPort": "http"},
     },
+    "variables of the loader and of the GPU runtime": {
+        "template": {
+            "envs": [
+                {"name": name, "value": "a"}
+                for name in (
+                    "LD_LIBRARY_PATH",
+                    "NVIDIA_DRIVER_CAPABILITIES",
+                    "CUDA_VISIBLE_DEVICES",
+                )
+            ]
+        }
+    },
     "a variable from a Secret": {
         "template": {
             "envs": [{"name": "TOKEN", "valueFrom": {"secretKeyRef": {"name": "hf", "key": "a"}}}]
@@ -40,12 +52,16 @@ REFUSED = {
     "memory that is not a quantity": ({"memory": "lots"}, "spec.memory"),
     "too little memory": ({"memory": "1Ki"}, "spec.memory"),
     "cpu finer than 1m": ({"cpu": "100u"}, "spec.cpu"),
-    "a reserved variable": (
-        {"template": {"envs": [{"name": "CUDA_VISIBLE_DEVICES", "value": "0"}]}},
+    "a variable of the platform": (
+        {"template": {"envs": [{"name": "UNIT_NAME", "value": "a"}]}},
         "spec.template.envs[0].name",
     ),
-    "a reserved prefix": (
-        {"template": {"envs": [{"name": "LD_PRELOAD", "value": "x"}]}},
+    "a prefix of the platform": (
+        {"template": {"envs": [{"name": "SERVERLESS_A", "value": "x"}]}},
+        "spec.template.envs[0].name",
+    ),
+    "a variable that grants devices": (
+        {"template": {"envs": [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}]}},
         "spec.template.envs[0].name",
     ),
     "a Secret of the platform": (

@@ -127,7 +127,7 @@ def test_an_env_name_that_every_cluster_accepts_is_accepted(api: Api, name: str)
 
 @pytest.mark.parametrize(
     "name",
-    ["", "1ABC", "A B", "A=B", "=", "ÄB", "A\t", "A\n", "LD_PRELOAD", "NVIDIA_VISIBLE_DEVICES"],
+    ["", "1ABC", "A B", "A=B", "=", "ÄB", "A\t", "A\n", "UNIT_NAME", "NVIDIA_VISIBLE_DEVICES"],
 )
 def test_an_env_name_that_some_cluster_refuses_or_is_reserved_is_refused(
     api: Api, name: str

@@ -208,7 +208,7 @@ def test_a_unit_without_its_resource_has_no_etag(api: Api) -> None:
         ({"access": {"scheme": "gopher"}}, "access.scheme"),
         ({"access": []}, "access"),
         ({"template": {"ports": [{"name": "web", "port": 0}]}}, "template.ports[0].port"),
-        ({"template": {"envs": [{"name": "LD_PRELOAD"}]}}, "template.envs[0].name"),
+        ({"template": {"envs": [{"name": "NVIDIA_VISIBLE_DEVICES"}]}}, "template.envs[0].name"),
         ({"memory": "1Gi"}, "memory"),
         ({"gpu": 2}, "gpu"),
     ],

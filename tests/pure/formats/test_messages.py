@@ -87,7 +87,7 @@ BODIES: Final[tuple[tuple[Callable[[object], object], list[object]], ...]] = (
             {**POOL, "template": {"args": ["a"] * 101}},
             {**POOL, "template": {"args": ["a" * 32000] * 9}},
             {**POOL, "template": {"envs": [ENV, ENV]}},
-            {**POOL, "template": {"envs": [{"name": "LD_PRELOAD"}]}},
+            {**POOL, "template": {"envs": [{"name": "NVIDIA_VISIBLE_DEVICES"}]}},
             {
                 **POOL,
                 "template": {

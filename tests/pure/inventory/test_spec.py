@@ -131,7 +131,7 @@ def test_accepted(value: dict[str, Any]) -> None:
         (templated(envs=[{"name": "A", "value": "x" * 32769}]), "template.envs[0].value"),
         *((templated(envs=[odd]), f"template.envs[0].{field}") for odd, field in ODD_SOURCES),
         (templated(envs=[secret(), secret()]), "template.envs[1].name"),
-        (templated(envs=[secret("LD_PRELOAD")]), "template.envs[0].name"),
+        (templated(envs=[secret("NVIDIA_VISIBLE_DEVICES")]), "template.envs[0].name"),
         (templated(envs=[{"name": "A"}, {"name": "A", "value": "b"}]), "template.envs[1].name"),
         (templated(envs=[{"name": f"A{n}"} for n in range(MAX_ENTRIES + 1)]), "template.envs"),
         (templated(envs=[{"name": f"A{n}", "value": "x" * 32768} for n in range(9)]), "template"),
@@ -160,11 +160,13 @@ def test_rejected_with_the_path_of_the_field(value: object, field: str) -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        "LD_PRELOAD",
         "NVIDIA_VISIBLE_DEVICES",
-        "CUDA_VISIBLE_DEVICES",
-        "KUBERNETES_SERVICE_HOST",
+        "NVIDIA_MIG_CONFIG_DEVICES",
+        "NVIDIA_MIG_MONITOR_DEVICES",
+        "NVIDIA_IMEX_CHANNELS",
+        "AMD_VISIBLE_DEVICES",
         "SERVERLESS_QUEUE",
+        "SERVERLESS_",
         "SPEC_NAME",
         "POOL_NAME",
         "UNIT_NAME",
@@ -174,6 +176,27 @@ def test_rejected_with_the_path_of_the_field(value: object, field: str) -> None:
 )
 def test_names_that_the_platform_sets_are_reserved(name: str) -> None:
     assert fields_of(templated(envs=[{"name": name, "value": "all"}])) == ["template.envs[0].name"]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "LD_LIBRARY_PATH",
+        "LD_PRELOAD",
+        "NVIDIA_DRIVER_CAPABILITIES",
+        "NVIDIA_TF32_OVERRIDE",
+        "CUDA_VISIBLE_DEVICES",
+        "KUBERNETES_NAMESPACE",
+        "KUBERNETES_SERVICE_HOST",
+        "SERVERLESS",
+        "GPU_COUNTS",
+    ],
+)
+def test_other_names_belong_to_the_user(name: str) -> None:
+    spec = StockPoolSpec.parse(templated(envs=[{"name": name, "value": "all"}]))
+
+    assert spec.template is not None
+    assert [one.name for one in spec.template.envs] == [name]
 
 
 @pytest.mark.parametrize(

@@ -93,6 +93,13 @@ def test_variables_of_the_platform_precede_those_of_the_user() -> None:
     assert names == ["SPEC_NAME", "UNIT_NAME", "GPU_COUNT", "MEMORY_LIMIT", "MODEL", "EMPTY"]
 
 
+@pytest.mark.parametrize(("gpu", "devices"), [(0, "void"), (1, None)])
+def test_a_unit_without_gpus_sees_no_gpu(gpu: int, devices: str | None) -> None:
+    found = {one["name"]: one.get("value") for one in container(unit_resource(gpu=gpu))["env"]}
+
+    assert found.get("NVIDIA_VISIBLE_DEVICES") == devices
+
+
 def test_the_selector_is_only_the_label_of_the_unit() -> None:
     found = deployment(unit_resource(**FULL))
 
