@@ -10,6 +10,7 @@ from typing import Any, Final
 from gpuplatform.formats.text import escaped
 from gpuplatform.kube.kinds import Manifest
 from gpuplatform.workloads.placement import Placement
+from gpuplatform.workloads.storage import EPHEMERAL_STORAGE, half_of, storage_limit, volumes
 from gpuplatform.workloads.template import PodTemplate, Port
 from gpuplatform.workloads.variables import EnvVar
 
@@ -73,6 +74,8 @@ def pod_spec(workload: Workload) -> Manifest:
         "securityContext": {"seccompProfile": {"type": "RuntimeDefault"}},
         "containers": [_container(workload)],
     }
+    if mounted := [volume for volume, _ in _volumes(workload)]:
+        spec["volumes"] = mounted
     # Adds `nodeSelector` and `tolerations`, unless they are empty.
     return spec | (workload.placement.normalised() if workload.placement else {})
 
@@ -104,12 +107,37 @@ def _container(workload: Workload) -> Manifest:
             {"name": port.name, "containerPort": port.port, "protocol": port.protocol}
             for port in template.ports
         ]
-    resources = workload.size.resources()
-    if resources:
-        container["resources"] = {"requests": resources, "limits": dict(resources)}
+    if resources := _resources(workload):
+        container["resources"] = resources
+    if mounts := [mount for _, mount in _volumes(workload)]:
+        container["volumeMounts"] = mounts
     if workload.probes_port:
         container |= _readiness(template.ports)
     return container
+
+
+def _resources(workload: Workload) -> Manifest:
+    """Return the requests and limits. A reservation writes no files.
+
+    The pod of a unit must fit where its stock unit was, so it requests no storage.
+    """
+    amounts = workload.size.resources()
+    requests, limits = dict(amounts), dict(amounts)
+    if not workload.is_reservation:
+        template = workload.template
+        requests[EPHEMERAL_STORAGE] = "0"
+        limits[EPHEMERAL_STORAGE] = storage_limit(
+            template.ephemeral_storage, template.scratch, workload.size.gpu
+        )
+    return {"requests": requests, "limits": limits} if limits else {}
+
+
+def _volumes(workload: Workload) -> list[tuple[Manifest, Manifest]]:
+    """Return the volumes and their mounts. A reservation needs none."""
+    if workload.is_reservation:
+        return []
+    template = workload.template
+    return list(volumes(template.shm_size or half_of(workload.size.memory), template.scratch))
 
 
 def _readiness(ports: Sequence[Port]) -> Manifest:

@@ -6,17 +6,21 @@ are generated from these models.
 
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field, field_validator, model_validator
+from pydantic import AfterValidator, Field, ValidationError, field_validator, model_validator
+from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from gpuplatform.formats import image, names, quantity
 from gpuplatform.formats.model import SpecModel, reject_duplicates
+from gpuplatform.formats.quantity import Quantity
 from gpuplatform.formats.validations import cel, validated
+from gpuplatform.workloads.storage import Scratch, StorageSize
 from gpuplatform.workloads.variables import ContainerText, EnvVar
 
-MAX_ENTRIES = 100
 MAX_TEMPLATE_BYTES = 256 * 1024
 """Maximum total size of command, arguments and environment, below the limits of kernel and
-etcd."""
+etcd. It limits the template; `MAX_ENTRIES` only limits the cost of the validation."""
+MAX_ENTRIES = 10_000
+MAX_PORTS = 100
 
 MAX_GPUS = 1024
 MAX_REPLICAS = 10_000
@@ -89,7 +93,7 @@ class Port(SpecModel):
 
 
 class PodTemplate(SpecModel):
-    """The command, environment and ports of the container.
+    """The container of the user and its pod.
 
     An empty template is equivalent to no template.
     """
@@ -120,7 +124,7 @@ class PodTemplate(SpecModel):
     )
     ports: Annotated[tuple[Port, ...], Field(strict=False)] = Field(
         default=(),
-        max_length=MAX_ENTRIES,
+        max_length=MAX_PORTS,
         description="Ports of the container. Their names, and their pairs of number and protocol,"
         " must be unique. If there are ports, the platform creates a Service.",
         examples=[[{"name": "http", "port": 8080, "protocol": "TCP"}]],
@@ -136,6 +140,42 @@ class PodTemplate(SpecModel):
             ),
         },
     )
+
+    shm_size: (
+        Annotated[
+            StorageSize,
+            Field(
+                description="Size of the shared memory in /dev/shm. It is part of the memory of the"
+                " pod. Defaults to half of the memory.",
+                examples=["8Gi"],
+            ),
+        ]
+        | None
+    ) = Field(default=None, alias="shmSize")
+    scratch: (
+        Annotated[
+            Scratch,
+            Field(
+                description="Empty directory on the disk of the node, which is deleted with the"
+                " pod. A restart of the container keeps it.",
+                examples=[{"size": "100Gi", "mountPath": "/scratch"}],
+            ),
+        ]
+        | None
+    ) = None
+    ephemeral_storage: (
+        Annotated[
+            StorageSize,
+            Field(
+                description="Maximum size of the files of the pod on the disk of its node: the"
+                " files that the container writes, its logs, and `scratch`. A pod that exceeds it"
+                " is evicted. Defaults to 100Gi and 200Gi for each GPU, plus the size of"
+                " `scratch`.",
+                examples=["500Gi"],
+            ),
+        ]
+        | None
+    ) = Field(default=None, alias="ephemeralStorage")
 
     @field_validator("command")
     @classmethod
@@ -163,12 +203,24 @@ class PodTemplate(SpecModel):
 
     @model_validator(mode="after")
     def fits_together(self) -> "PodTemplate":
-        """Reject a template with values that are too large in total."""
+        """Reject a template with values that are too large in total, or that do not fit."""
         values = [*self.command, *self.args, *(env.name + env.value for env in self.envs)]
         if sum(len(value.encode()) for value in values) > MAX_TEMPLATE_BYTES:
             msg = f"The total size of command, args and envs exceeds {MAX_TEMPLATE_BYTES} bytes."
             raise ValueError(msg)
+        if self.scratch and self.ephemeral_storage:
+            maximum = Quantity.parse(self.ephemeral_storage)
+            if maximum < Quantity.parse(self.scratch.size):
+                raise _rejected("Must be at least scratch.size.", "ephemeralStorage")
         return self
+
+
+def _rejected(message: str, *path: str) -> ValidationError:
+    """Return the error of the field at `path`."""
+    error = PydanticCustomError("template", "{message}", {"message": message})
+    return ValidationError.from_exception_data(
+        "PodTemplate", [InitErrorDetails(type=error, loc=path, input=None)]
+    )
 
 
 Template = Annotated[

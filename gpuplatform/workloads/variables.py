@@ -144,7 +144,7 @@ class EnvVar(SpecModel):
     value: ContainerText = Field(
         default="",
         description="Value of the environment variable, of at most 32 KiB. It must not contain"
-        " control characters other than tabs and line breaks. It reaches the program exactly as"
+        " the character U+0000. It reaches the program exactly as"
         " sent; `$$` and `$(NAME)` are not expanded. The value is not confidential; use a Secret"
         " for sensitive data.",
         examples=["llama-3-8b"],

@@ -46,6 +46,7 @@ ODD_TEXTS: Final[Sequence[str]] = (
         "$(HOME)",
         "9a",
     ),
+    *("\x1b[31m", "\x01", "\x7f", "\x85", "\u2028", "\ufffe", "\uffff", "a$$b$(C)"),
     *("a.b", "a" * 15, "a" * 16, "123", "http-", "http2", "xn--a", "null", "true", "~"),
 )
 IMAGES: Final[Sequence[str]] = (

@@ -24,6 +24,8 @@ from units.core.sources import NoSource, SourceGone
 from units.core.view import UnitView
 
 _PRIORITY: Final = ("spec", "template", "spec", "priorityClassName")
+_OPTIONAL: Final = ("nodeSelector", "tolerations", "volumes")
+"""Fields of a pod that a spec can remove."""
 _CLASSES: Final = frozenset({STOCK_PRIORITY_CLASS, UNIT_PRIORITY_CLASS})
 
 
@@ -135,9 +137,9 @@ def _with_removals(live: Manifest, spec: Manifest) -> Manifest:
     selector = pod.get("nodeSelector")
     if selector and isinstance(before, dict):
         selector = {**dict.fromkeys(before), **selector}
-    placement = {"nodeSelector": selector, "tolerations": pod.get("tolerations")}
+    optional = dict.fromkeys(_OPTIONAL) | pod | {"nodeSelector": selector}
     return {
         **spec,
         "strategy": {**spec["strategy"], "rollingUpdate": None},
-        "template": {**template, "spec": {**pod, **placement}},
+        "template": {**template, "spec": optional},
     }

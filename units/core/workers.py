@@ -42,7 +42,7 @@ def worker_pod(pod: Manifest, block: Serverless, *, unit: str, token: str) -> Ma
     function = {
         **function,
         "env": [*_shared_environment(block, unit), *function["env"]],
-        "volumeMounts": [_mount(_SOCKET_VOLUME, SOCKET_DIRECTORY)],
+        "volumeMounts": [*function["volumeMounts"], _mount(_SOCKET_VOLUME, SOCKET_DIRECTORY)],
         "lifecycle": _drain_hook(token),
     }
     return {
@@ -50,6 +50,7 @@ def worker_pod(pod: Manifest, block: Serverless, *, unit: str, token: str) -> Ma
         "terminationGracePeriodSeconds": block.timeout_seconds + GRACE_MARGIN_SECONDS,
         "containers": [function, _sidecar(block, unit, token)],
         "volumes": [
+            *pod["volumes"],
             {"name": _SOCKET_VOLUME, "emptyDir": {}},
             {"name": _CREDENTIALS_VOLUME, "secret": {"secretName": block.credentials_secret}},
         ],

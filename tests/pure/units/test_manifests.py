@@ -107,11 +107,12 @@ def test_the_selector_is_only_the_label_of_the_unit() -> None:
     assert found["spec"]["selector"] == {"matchLabels": {"runtime.lokiwager.io/unit": "trainer"}}
 
 
-def test_requests_equal_limits() -> None:
+def test_requests_equal_limits_except_of_storage() -> None:
     resources = container(unit_resource(**FULL))["resources"]
+    size = {"cpu": "8", "memory": "64Gi", "nvidia.com/gpu": "2"}
 
-    assert resources["requests"] == resources["limits"]
-    assert resources["limits"] == {"cpu": "8", "memory": "64Gi", "nvidia.com/gpu": "2"}
+    assert resources["requests"] == {**size, "ephemeral-storage": "0"}
+    assert resources["limits"] == {**size, "ephemeral-storage": "500Gi"}
 
 
 def test_a_spec_cannot_change_the_security_context() -> None:
