@@ -1,7 +1,8 @@
 """Corrects drift of environment variables that server-side apply does not correct. Pure.
 
 If another field manager set `valueFrom` of a variable, applying `value` does not remove it, and
-the API server rejects a variable with both fields. The same is true in the other direction.
+the API server rejects a variable with both fields. The same is true in the other direction, and
+for two sources in `valueFrom`.
 """
 
 from typing import Any, Final
@@ -42,4 +43,8 @@ def _only_wanted(variable: Any, wanted: Manifest | None) -> Any:
     if wanted is None:
         return variable
     others = {key for key in _EITHER if key not in wanted}
-    return {key: held for key, held in variable.items() if key not in others or not held}
+    kept = {key: held for key, held in variable.items() if key not in others or not held}
+    sources, held = wanted.get("valueFrom"), kept.pop("valueFrom", None)
+    if sources and isinstance(held, dict):
+        held = {key: one for key, one in held.items() if key in sources}
+    return {**kept, "valueFrom": held} if held else kept

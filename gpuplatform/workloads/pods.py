@@ -74,6 +74,8 @@ def pod_spec(workload: Workload) -> Manifest:
         "securityContext": {"seccompProfile": {"type": "RuntimeDefault"}},
         "containers": [_container(workload)],
     }
+    if secrets := workload.template.image_pull_secrets:
+        spec["imagePullSecrets"] = [secret.normalised() for secret in secrets]
     if mounted := [volume for volume, _ in _volumes(workload)]:
         spec["volumes"] = mounted
     # Adds `nodeSelector` and `tolerations`, unless they are empty.
@@ -102,6 +104,8 @@ def _container(workload: Workload) -> Manifest:
         container["command"] = [escaped(word) for word in command]
     if template.args:
         container["args"] = [escaped(word) for word in template.args]
+    if template.env_from:
+        container["envFrom"] = [source.normalised() for source in template.env_from]
     if template.ports:
         container["ports"] = [
             {"name": port.name, "containerPort": port.port, "protocol": port.protocol}

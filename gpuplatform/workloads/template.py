@@ -13,14 +13,17 @@ from gpuplatform.formats import image, names, quantity
 from gpuplatform.formats.model import SpecModel, reject_duplicates
 from gpuplatform.formats.quantity import Quantity
 from gpuplatform.formats.validations import cel, validated
+from gpuplatform.workloads.references import PullSecret
 from gpuplatform.workloads.storage import Scratch, StorageSize
-from gpuplatform.workloads.variables import ContainerText, EnvVar
+from gpuplatform.workloads.variables import ContainerText, EnvFromSource, EnvVar
 
 MAX_TEMPLATE_BYTES = 256 * 1024
 """Maximum total size of command, arguments and environment, below the limits of kernel and
 etcd. It limits the template; `MAX_ENTRIES` only limits the cost of the validation."""
 MAX_ENTRIES = 10_000
 MAX_PORTS = 100
+MAX_SOURCES = 100
+MAX_PULL_SECRETS = 20
 
 MAX_GPUS = 1024
 MAX_REPLICAS = 10_000
@@ -122,6 +125,14 @@ class PodTemplate(SpecModel):
         ],
         json_schema_extra={"x-kubernetes-list-map-keys": ["name"]},
     )
+    env_from: Annotated[tuple[EnvFromSource, ...], Field(strict=False)] = Field(
+        default=(),
+        alias="envFrom",
+        max_length=MAX_SOURCES,
+        description="Secrets and ConfigMaps whose keys become environment variables. A variable in"
+        " envs takes precedence; among the sources, the last one takes precedence.",
+        examples=[[{"prefix": "HF_", "secretRef": {"name": "hf"}}]],
+    )
     ports: Annotated[tuple[Port, ...], Field(strict=False)] = Field(
         default=(),
         max_length=MAX_PORTS,
@@ -141,12 +152,21 @@ class PodTemplate(SpecModel):
         },
     )
 
+    image_pull_secrets: Annotated[tuple[PullSecret, ...], Field(strict=False)] = Field(
+        default=(),
+        alias="imagePullSecrets",
+        max_length=MAX_PULL_SECRETS,
+        description="Secrets of the type kubernetes.io/dockerconfigjson in the namespace of the"
+        " pod, with which the node pulls the image from a private registry.",
+        examples=[[{"name": "registry"}]],
+        json_schema_extra={"x-kubernetes-list-map-keys": ["name"]},
+    )
     shm_size: (
         Annotated[
             StorageSize,
             Field(
-                description="Size of the shared memory in /dev/shm. It is part of the memory of the"
-                " pod. Defaults to half of the memory.",
+                description="Size of the shared memory in /dev/shm. It is part of the memory of"
+                " the pod. Defaults to half of the memory.",
                 examples=["8Gi"],
             ),
         ]
@@ -192,6 +212,13 @@ class PodTemplate(SpecModel):
         """Reject duplicate names, because Kubernetes would use only the last variable."""
         reject_duplicates([env.name for env in envs], "name")
         return envs
+
+    @field_validator("image_pull_secrets")
+    @classmethod
+    def pull_secrets_differ(cls, secrets: tuple[PullSecret, ...]) -> tuple[PullSecret, ...]:
+        """Reject duplicate names, which the API server does not accept in the CRD."""
+        reject_duplicates([secret.name for secret in secrets], "name")
+        return secrets
 
     @field_validator("ports")
     @classmethod

@@ -1,6 +1,5 @@
 """The environment variables of a container: values, and references to their sources. Pure."""
 
-import re
 from typing import Annotated, Any, Final
 
 from pydantic import AfterValidator, ConfigDict, Field, ValidationError, model_validator
@@ -9,6 +8,13 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 from gpuplatform.formats import names, text
 from gpuplatform.formats.model import SpecModel
 from gpuplatform.formats.validations import cel, none_of, validated
+from gpuplatform.workloads.references import (
+    ConfigMapKeyReference,
+    ConfigMapReference,
+    FieldReference,
+    SecretKeyReference,
+    SecretReference,
+)
 
 MAX_VALUE_BYTES = 32 * 1024
 
@@ -30,9 +36,6 @@ PLATFORM_ENV_NAMES: Final = frozenset(
 PLATFORM_ENV_PREFIX: Final = "SERVERLESS_"
 """Prefix of the variables that connect the container of a function to its sidecar."""
 
-_SECRETS_OF_THE_PLATFORM: Final = re.compile("gpu-platform-.*|fn-[0-9]+-queue")
-"""Secrets with credentials of the platform and of workers. Templates must not reference them."""
-
 
 def _env_name(name: str) -> str:
     names.env_name(name)
@@ -48,12 +51,18 @@ def _env_name(name: str) -> str:
     raise ValueError(msg)
 
 
-def _secret_name(name: str) -> str:
-    names.dns_subdomain(name)
-    if _SECRETS_OF_THE_PLATFORM.fullmatch(name):
-        msg = f"{text.quoted(name)} is a Secret of the platform. Use another Secret."
-        raise ValueError(msg)
-    return name
+def _prefix(prefix: str) -> str:
+    names.env_name(prefix)
+    if prefix.startswith(PLATFORM_ENV_PREFIX):
+        msg = f"{text.quoted(prefix)} is a prefix of the platform. Choose another prefix."
+    elif any(name.startswith(prefix) for name in DEVICE_ENV_NAMES):
+        msg = (
+            f"{text.quoted(prefix)} could give the container access to devices of other pods."
+            " Choose another prefix."
+        )
+    else:
+        return prefix
+    raise ValueError(msg)
 
 
 def _pattern(pattern: str) -> dict[str, Any]:
@@ -65,43 +74,44 @@ ContainerText = Annotated[
 ]
 
 
-class SecretKeyReference(SpecModel):
-    """A reference to a key of a Secret in the namespace of the pod."""
-
-    name: Annotated[str, AfterValidator(_secret_name)] = Field(
-        json_schema_extra={
-            **_pattern(names.DNS_SUBDOMAIN),
-            "minLength": 1,
-            "maxLength": names.SUBDOMAIN_MAX,
-            **validated(
-                cel(
-                    "!self.startsWith('gpu-platform-') && !self.matches('^fn-[0-9]+-queue$')",
-                    "Secrets of the platform cannot be referenced.",
-                )
-            ),
-        },
-        description="Name of a Secret in the namespace of the pod. Secrets of the platform, such"
-        " as gpu-platform-… and fn-…-queue, are rejected.",
-        examples=["hf"],
-    )
-    key: Annotated[str, AfterValidator(names.config_key)] = Field(
-        json_schema_extra={
-            **_pattern(names.CONFIG_KEY),
-            "minLength": 1,
-            "maxLength": names.SUBDOMAIN_MAX,
-        },
-        description="Key in the data of the Secret. It consists of letters, digits, '-', '_' and"
-        " '.'.",
-        examples=["token"],
-    )
-
-
 class EnvVarSource(SpecModel):
-    """The source of an environment variable's value."""
+    """The source of an environment variable's value. It has exactly one field."""
 
-    secret_key_ref: Annotated[
-        SecretKeyReference, Field(description="Selects a key of a Secret in the pod's namespace.")
-    ] = Field(alias="secretKeyRef", examples=[{"name": "hf", "key": "token"}])
+    model_config = ConfigDict(
+        json_schema_extra=validated(
+            cel(
+                "[has(self.secretKeyRef), has(self.configMapKeyRef), has(self.fieldRef)]"
+                ".exists_one(one, one)",
+                "Must have exactly one of secretKeyRef, configMapKeyRef and fieldRef.",
+            )
+        )
+    )
+
+    secret_key_ref: (
+        Annotated[
+            SecretKeyReference,
+            Field(description="Selects a key of a Secret in the pod's namespace."),
+        ]
+        | None
+    ) = Field(default=None, alias="secretKeyRef", examples=[{"name": "hf", "key": "token"}])
+    config_map_key_ref: (
+        Annotated[
+            ConfigMapKeyReference,
+            Field(description="Selects a key of a ConfigMap in the pod's namespace."),
+        ]
+        | None
+    ) = Field(default=None, alias="configMapKeyRef", examples=[{"name": "models", "key": "path"}])
+    field_ref: (
+        Annotated[FieldReference, Field(description="Selects a field of the pod.")] | None
+    ) = Field(default=None, alias="fieldRef", examples=[{"fieldPath": "status.podIP"}])
+
+    @model_validator(mode="after")
+    def has_one_source(self) -> "EnvVarSource":
+        """Reject no source, and several sources."""
+        if len(self.model_fields_set) != 1:
+            msg = "Must have exactly one of secretKeyRef, configMapKeyRef and fieldRef."
+            raise ValueError(msg)
+        return self
 
 
 class EnvVar(SpecModel):
@@ -172,4 +182,49 @@ class EnvVar(SpecModel):
                 "EnvVar",
                 [InitErrorDetails(type=error, loc=("valueFrom",), input=self.value_from)],
             )
+        return self
+
+
+class EnvFromSource(SpecModel):
+    """A Secret or a ConfigMap whose keys become environment variables."""
+
+    model_config = ConfigDict(
+        json_schema_extra=validated(
+            cel(
+                "has(self.secretRef) != has(self.configMapRef)",
+                "Must have exactly one of secretRef and configMapRef.",
+            )
+        )
+    )
+
+    prefix: (
+        Annotated[
+            str,
+            AfterValidator(_prefix),
+            Field(
+                json_schema_extra={**_pattern(names.ENV_NAME), "maxLength": names.ENV_NAME_MAX},
+                description="Text before each key in the names of the variables. It must not start"
+                " with SERVERLESS_, and must not be the start of a reserved name such as NVIDIA_.",
+                examples=["HF_"],
+            ),
+        ]
+        | None
+    ) = None
+    secret_ref: (
+        Annotated[SecretReference, Field(description="Selects a Secret in the pod's namespace.")]
+        | None
+    ) = Field(default=None, alias="secretRef", examples=[{"name": "hf"}])
+    config_map_ref: (
+        Annotated[
+            ConfigMapReference, Field(description="Selects a ConfigMap in the pod's namespace.")
+        ]
+        | None
+    ) = Field(default=None, alias="configMapRef", examples=[{"name": "models"}])
+
+    @model_validator(mode="after")
+    def has_one_source(self) -> "EnvFromSource":
+        """Reject no source, and two sources."""
+        if (self.secret_ref is None) == (self.config_map_ref is None):
+            msg = "Must have exactly one of secretRef and configMapRef."
+            raise ValueError(msg)
         return self

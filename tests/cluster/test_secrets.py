@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from gpuplatform.errors import ClusterRejected
-from gpuplatform.kube.kinds import DEPLOYMENT, SECRET, STOCK_POOL, Manifest
+from gpuplatform.kube.kinds import CONFIG_MAP, DEPLOYMENT, SECRET, STOCK_POOL, Manifest
 from inventory.requests.pools import StockPoolPatch
 from inventory.services.pools import pool_update
 from tests.cluster.pools import Pools
@@ -76,6 +76,23 @@ def test_a_unit_says_which_secret_is_missing_and_recovers(installed: World, unit
     assert row.reason == "PodStartupFailed"
     assert 'CreateContainerConfigError: secret "hf" not found' in row.message
     units.settle("a", "Ready")
+
+
+def test_a_pool_waits_for_its_config_maps(installed: World, pools: Pools) -> None:
+    source = {"configMapKeyRef": {"name": "models", "key": "path"}}
+    optional = {"configMapKeyRef": {"name": "missing", "key": "a", "optional": True}}
+    envs = [{"name": "MODEL", "valueFrom": source}, {"name": "OTHER", "valueFrom": optional}]
+    all_of = [{"prefix": "A_", "configMapRef": {"name": "all"}}]
+    pools.create("a", template={"command": ["serve"], "envs": envs, "envFrom": all_of})
+
+    def is_missing(name: str) -> bool:
+        return f'configmap "{name}" not found' in pools.reconcile("a").message
+
+    for name in ("all", "models"):
+        pools.wait(lambda name=name: is_missing(name), lambda: pools.row("a").message)
+        installed.create(CONFIG_MAP, {"metadata": {"name": name}, "data": {"path": "/m"}})
+
+    pools.settle("a", "Ready")
 
 
 def test_a_value_becomes_a_reference_and_a_value_again(

@@ -24,7 +24,7 @@ from units.core.sources import NoSource, SourceGone
 from units.core.view import UnitView
 
 _PRIORITY: Final = ("spec", "template", "spec", "priorityClassName")
-_OPTIONAL: Final = ("nodeSelector", "tolerations", "volumes")
+_OPTIONAL: Final = ("nodeSelector", "tolerations", "volumes", "imagePullSecrets")
 """Fields of a pod that a spec can remove."""
 _CLASSES: Final = frozenset({STOCK_PRIORITY_CLASS, UNIT_PRIORITY_CLASS})
 

@@ -167,8 +167,11 @@ SOURCE = "template.envs[1].valueFrom"
     [
         ({"value": "plain"}, SOURCE),
         ({"value": ""}, SOURCE),
-        ({"valueFrom": {}}, f"{SOURCE}.secretKeyRef"),
-        ({"valueFrom": {"configMapKeyRef": {"name": "a", "key": "b"}}}, f"{SOURCE}.secretKeyRef"),
+        ({"valueFrom": {}}, SOURCE),
+        (
+            {"valueFrom": {"resourceFieldRef": {"resource": "limits.cpu"}}},
+            f"{SOURCE}.resourceFieldRef",
+        ),
         (
             {"valueFrom": {"secretKeyRef": {"name": "HF", "key": "b"}}},
             f"{SOURCE}.secretKeyRef.name",

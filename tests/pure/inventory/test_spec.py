@@ -35,7 +35,7 @@ def secret(variable: str = "A", **changes: Any) -> dict[str, Any]:
 
 _REFERENCE = "valueFrom.secretKeyRef"
 ODD_SOURCES: list[tuple[dict[str, Any], str]] = [
-    ({"name": "A", "valueFrom": {}}, _REFERENCE),
+    ({"name": "A", "valueFrom": {}}, "valueFrom"),
     ({"name": "A", "valueFrom": None}, "valueFrom"),
     ({"name": "A", "valueFrom": "hf"}, "valueFrom"),
     ({"name": "A", "valueFrom": {"secretKeyRef": None}}, _REFERENCE),
@@ -43,7 +43,7 @@ ODD_SOURCES: list[tuple[dict[str, Any], str]] = [
     ({"name": "A", "valueFrom": {"secretKeyRef": {"name": "n"}}}, f"{_REFERENCE}.key"),
     ({"name": "A", "value": "x"} | secret(), "valueFrom"),
     ({"name": "A", "value": ""} | secret(), "valueFrom"),
-    (secret(optional=True), f"{_REFERENCE}.optional"),
+    (secret(optional="true"), f"{_REFERENCE}.optional"),
     (secret(namespace="kube-system"), f"{_REFERENCE}.namespace"),
     *((secret(name=odd), f"{_REFERENCE}.name") for odd in ("", "A", "a_b", "a..b", "-a", "a/b")),
     *((secret(name=odd), f"{_REFERENCE}.name") for odd in ("a ", "x" * 254, 1, None)),

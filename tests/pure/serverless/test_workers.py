@@ -102,7 +102,7 @@ def test_only_sidecar_mounts_credentials() -> None:
     function, sidecar = pod(worker_spec())["containers"]
 
     assert [one["mountPath"] for one in function["volumeMounts"]] == [
-        "/dev/shm",  # noqa: S108 - the path in the container
+        "/dev/shm",
         "/run/serverless",
     ]
     assert {one["mountPath"] for one in sidecar["volumeMounts"]} == {

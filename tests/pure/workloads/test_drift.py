@@ -3,6 +3,8 @@
 import copy
 from typing import Any
 
+import pytest
+
 from gpuplatform.planning.plan import Absent, Apply, Patch, Present
 from gpuplatform.workloads.drift import without_foreign_sources
 from gpuplatform.workloads.owner import Children
@@ -56,6 +58,19 @@ def test_only_unwanted_sources_are_removed_from_this_version() -> None:
     assert left["SPEC_NAME"]["value"] == "g1.1"
     assert patch is not None
     assert patch.patch["metadata"] == {"uid": "u-1", "resourceVersion": "7"}
+
+
+@pytest.mark.parametrize(
+    ("found", "left"),
+    [
+        ({"configMapKeyRef": {"name": "a", "key": "b"}}, {"name": "TOKEN"}),
+        ({**SOURCE, "fieldRef": {}}, {"name": "TOKEN", "valueFrom": SOURCE}),
+    ],
+)
+def test_another_source_is_removed(found: dict[str, Any], left: dict[str, Any]) -> None:
+    patch = without_foreign_sources(live(TOKEN={"valueFrom": found}), WANTED)
+
+    assert env(patch)["TOKEN"] == left
 
 
 def test_malformed_containers_are_left_alone() -> None:

@@ -7,7 +7,7 @@ import pytest
 from gpuplatform.workloads.pods import Size
 from tests.factories.template_pods import APP, container_of, invalid_fields, pod_of
 
-SHM = {"name": "shm", "mountPath": "/dev/shm"}  # noqa: S108 - the path in the container
+SHM = {"name": "shm", "mountPath": "/dev/shm"}
 
 
 @pytest.mark.parametrize(

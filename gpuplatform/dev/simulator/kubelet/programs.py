@@ -86,7 +86,7 @@ def environment(
     """Return the environment of the process: the translated variables of the container.
 
     `ports` maps the ports of the pod to local ports. `secrets` contains the variables with values
-    from Secrets, which are not translated.
+    from Secrets and ConfigMaps, which are not translated.
     """
     folders = volume_folders(pod)
     mounts = {
@@ -98,7 +98,7 @@ def environment(
     found = dict(secrets)
     values = expanded_environment(container)
     for entry in container.get("env") or []:
-        if "secretKeyRef" in (entry.get("valueFrom") or {}):
+        if {"secretKeyRef", "configMapKeyRef"} & {*(entry.get("valueFrom") or {})}:
             continue
         text = values.get(entry["name"]) or _from_field(pod, entry)
         found[entry["name"]] = addresses.get(text) or _translated(text, mounts)
