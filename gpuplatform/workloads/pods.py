@@ -10,6 +10,8 @@ from typing import Any, Final
 from gpuplatform.formats.text import escaped
 from gpuplatform.kube.kinds import Manifest
 from gpuplatform.workloads.placement import Placement
+from gpuplatform.workloads.probes import container_probes
+from gpuplatform.workloads.process import SecurityContext
 from gpuplatform.workloads.storage import EPHEMERAL_STORAGE, half_of, storage_limit, volumes
 from gpuplatform.workloads.template import PodTemplate, Port
 from gpuplatform.workloads.variables import EnvVar
@@ -56,22 +58,22 @@ class Workload:
     """Whether the pod is a placeholder that only holds its GPUs."""
     priority_class: str = STOCK_PRIORITY_CLASS
     placement: Placement | None = None
-    probes_port: bool = False
-    """Whether the pod has a readiness probe for its first TCP port."""
+    primary_port: Port | None = None
+    """The port that the probes use by default, if its protocol is TCP."""
 
 
 def pod_spec(workload: Workload) -> Manifest:
     """Return the spec of the pod."""
-    is_reservation = workload.is_reservation
     spec: Manifest = {
         "restartPolicy": "Always",  # A Deployment allows no other value.
         "priorityClassName": workload.priority_class,
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
-        "terminationGracePeriodSeconds": (
-            RESERVATION_GRACE_SECONDS if is_reservation else WORKLOAD_GRACE_SECONDS
-        ),
-        "securityContext": {"seccompProfile": {"type": "RuntimeDefault"}},
+        "terminationGracePeriodSeconds": _grace_seconds(workload),
+        "securityContext": {
+            "seccompProfile": {"type": "RuntimeDefault"},
+            **_security(workload).of_pod(),
+        },
         "containers": [_container(workload)],
     }
     if secrets := workload.template.image_pull_secrets:
@@ -80,6 +82,16 @@ def pod_spec(workload: Workload) -> Manifest:
         spec["volumes"] = mounted
     # Adds `nodeSelector` and `tolerations`, unless they are empty.
     return spec | (workload.placement.normalised() if workload.placement else {})
+
+
+def _grace_seconds(workload: Workload) -> int:
+    if workload.is_reservation:
+        return RESERVATION_GRACE_SECONDS
+    return workload.template.termination_grace_period_seconds or WORKLOAD_GRACE_SECONDS
+
+
+def _security(workload: Workload) -> SecurityContext:
+    return workload.template.security_context or SecurityContext()
 
 
 def service_ports(ports: Sequence[Port]) -> list[Manifest]:
@@ -96,28 +108,37 @@ def _container(workload: Workload) -> Manifest:
         "name": CONTAINER_NAME,
         "image": workload.image or RESERVATION_IMAGE,
         "env": _environment(_platform_variables(workload), template),
-        "securityContext": {"allowPrivilegeEscalation": False},
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            **_security(workload).of_container(),
+        },
     }
     command = RESERVATION_COMMAND if workload.is_reservation else template.command
-    # The API server omits empty lists, so empty lists would look like drift.
-    if command:
-        container["command"] = [escaped(word) for word in command]
-    if template.args:
-        container["args"] = [escaped(word) for word in template.args]
-    if template.env_from:
-        container["envFrom"] = [source.normalised() for source in template.env_from]
-    if template.ports:
-        container["ports"] = [
+    optional = {
+        "command": [escaped(word) for word in command],
+        "args": [escaped(word) for word in template.args],
+        "workingDir": template.working_dir,
+        "envFrom": [source.normalised() for source in template.env_from],
+        "ports": [
             {"name": port.name, "containerPort": port.port, "protocol": port.protocol}
             for port in template.ports
-        ]
-    if resources := _resources(workload):
-        container["resources"] = resources
-    if mounts := [mount for _, mount in _volumes(workload)]:
-        container["volumeMounts"] = mounts
-    if workload.probes_port:
-        container |= _readiness(template.ports)
-    return container
+        ],
+        "resources": _resources(workload),
+        "volumeMounts": [mount for _, mount in _volumes(workload)],
+        **_probes(workload),
+    }
+    # The API server omits empty lists, so empty lists would look like drift.
+    return container | {key: value for key, value in optional.items() if value}
+
+
+def _probes(workload: Workload) -> Manifest:
+    """Return the probes. A reservation has no program that could respond."""
+    if workload.is_reservation:
+        return {}
+    template, primary = workload.template, workload.primary_port
+    is_tcp = primary is not None and primary.protocol == "TCP"
+    port = primary.port if primary and is_tcp else template.first_tcp_port
+    return container_probes(template.readiness, template.startup, template.liveness, port)
 
 
 def _resources(workload: Workload) -> Manifest:
@@ -142,14 +163,6 @@ def _volumes(workload: Workload) -> list[tuple[Manifest, Manifest]]:
         return []
     template = workload.template
     return list(volumes(template.shm_size or half_of(workload.size.memory), template.scratch))
-
-
-def _readiness(ports: Sequence[Port]) -> Manifest:
-    """Return the readiness probe, so that the pod is not ready before its program listens."""
-    first = next((port.port for port in ports if port.protocol == "TCP"), None)
-    if first is None:
-        return {}
-    return {"readinessProbe": {"tcpSocket": {"port": first}, "periodSeconds": 2}}
 
 
 def _platform_variables(workload: Workload) -> Mapping[str, str]:

@@ -13,6 +13,13 @@ from gpuplatform.formats import image, names, quantity
 from gpuplatform.formats.model import SpecModel, reject_duplicates
 from gpuplatform.formats.quantity import Quantity
 from gpuplatform.formats.validations import cel, validated
+from gpuplatform.workloads.probes import Probe
+from gpuplatform.workloads.process import (
+    Annotations,
+    GraceSeconds,
+    SecurityContext,
+    WorkingDirectory,
+)
 from gpuplatform.workloads.references import PullSecret
 from gpuplatform.workloads.storage import Scratch, StorageSize
 from gpuplatform.workloads.variables import ContainerText, EnvFromSource, EnvVar
@@ -115,6 +122,7 @@ class PodTemplate(SpecModel):
         " entry reaches the program exactly as sent; `$$` and `$(NAME)` are not expanded.",
         examples=[["8080"]],
     )
+    working_dir: WorkingDirectory | None = Field(default=None, alias="workingDir")
     envs: Annotated[tuple[EnvVar, ...], Field(strict=False)] = Field(
         default=(),
         max_length=MAX_ENTRIES,
@@ -152,6 +160,40 @@ class PodTemplate(SpecModel):
         },
     )
 
+    readiness: (
+        Annotated[
+            Probe,
+            Field(
+                description="Probe that determines whether the pod is ready. By default, the pod"
+                " is ready when its program listens on the primary port of the unit, or on the"
+                " first TCP port of the template. Without a TCP port there is no default.",
+                examples=[{"httpGet": {"path": "/health"}}],
+            ),
+        ]
+        | None
+    ) = None
+    startup: (
+        Annotated[
+            Probe,
+            Field(
+                description="Probe that determines whether the program has started. Until then,"
+                " the other probes do not run. By default there is no startup probe.",
+                examples=[{"httpGet": {"path": "/health"}, "seconds": 7200}],
+            ),
+        ]
+        | None
+    ) = None
+    liveness: (
+        Annotated[
+            Probe,
+            Field(
+                description="Probe that restarts the container when it fails. By default there is"
+                " no liveness probe.",
+                examples=[{"httpGet": {"path": "/health"}, "seconds": 60}],
+            ),
+        ]
+        | None
+    ) = None
     image_pull_secrets: Annotated[tuple[PullSecret, ...], Field(strict=False)] = Field(
         default=(),
         alias="imagePullSecrets",
@@ -197,6 +239,23 @@ class PodTemplate(SpecModel):
         | None
     ) = Field(default=None, alias="ephemeralStorage")
 
+    annotations: Annotations = Field(default={})
+    termination_grace_period_seconds: GraceSeconds | None = Field(
+        default=None, alias="terminationGracePeriodSeconds"
+    )
+    security_context: (
+        Annotated[
+            SecurityContext,
+            Field(description="User, groups and file system of the container."),
+        ]
+        | None
+    ) = Field(default=None, alias="securityContext")
+
+    @property
+    def first_tcp_port(self) -> int | None:
+        """The number of the first TCP port."""
+        return next((port.port for port in self.ports if port.protocol == "TCP"), None)
+
     @field_validator("command")
     @classmethod
     def first_word_is_a_program(cls, command: tuple[str, ...]) -> tuple[str, ...]:
@@ -235,6 +294,14 @@ class PodTemplate(SpecModel):
         if sum(len(value.encode()) for value in values) > MAX_TEMPLATE_BYTES:
             msg = f"The total size of command, args and envs exceeds {MAX_TEMPLATE_BYTES} bytes."
             raise ValueError(msg)
+        if self.first_tcp_port is None:
+            for field in ("readiness", "startup", "liveness"):
+                probe: Probe | None = getattr(self, field)
+                if probe and (handler := probe.without_port):
+                    raise _rejected(
+                        "Is required, because the template has no TCP port.",
+                        *(field, handler, "port"),
+                    )
         if self.scratch and self.ephemeral_storage:
             maximum = Quantity.parse(self.ephemeral_storage)
             if maximum < Quantity.parse(self.scratch.size):

@@ -25,6 +25,7 @@ def deployment(pool: PoolView) -> Manifest:
     return _owned(pool).deployment(
         pod_spec(_workload(pool)),
         pod_labels=_labels(pool),
+        pod_annotations=pool.template.annotations,
         replicas=pool.spec.replicas,
         spec_hash=spec_hash(pool.spec),
     )

@@ -163,7 +163,30 @@ class Specs:
             **self._maybe("shmSize", self._quantity),
             **self._maybe("ephemeralStorage", self._quantity),
             **self._maybe("scratch", self._scratch),
+            **self._maybe("workingDir", lambda: self._one(PATHS)),
+            **self._maybe("annotations", lambda: {self._one(KEYS): self._value()}),
+            **self._maybe("terminationGracePeriodSeconds", lambda: self._one((1, 30, 3600))),
+            **self._maybe("securityContext", self._security_context),
+            **self._maybe("readiness", self._probe),
+            **self._maybe("startup", self._probe),
+            **self._maybe("liveness", self._probe),
         }
+
+    def _security_context(self) -> dict[str, Any]:
+        ids = ("runAsUser", "runAsGroup", "fsGroup")
+        chosen = {name: self._one((0, 1000, 2**31 - 1)) for name in ids if self._one((0, 1))}
+        return {**chosen, **self._maybe("readOnlyRoot", lambda: self._one((True, False)))}
+
+    def _probe(self) -> dict[str, Any]:
+        port = self._one((1, 8000, 65535))
+        handlers = (
+            {"httpGet": {"port": port, **self._maybe("path", lambda: "/health?a=%20")}},
+            {"httpGet": {"port": port, "scheme": "HTTPS"}},
+            {"tcpSocket": {"port": port}},
+            {"exec": {"command": ["sh", "-c", self._value()]}},
+            {"none": True},
+        )
+        return {**self._one(handlers), **self._maybe("seconds", lambda: self._one((1, 7, 86400)))}
 
     def _scratch(self) -> dict[str, Any]:
         return {"size": self._quantity(), **self._maybe("mountPath", lambda: self._one(PATHS))}

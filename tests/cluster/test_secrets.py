@@ -1,6 +1,7 @@
 """Templates that refer to Secrets: what is said while one is missing, and that it heals."""
 
 import base64
+from functools import partial
 from typing import Any
 
 import pytest
@@ -85,14 +86,16 @@ def test_a_pool_waits_for_its_config_maps(installed: World, pools: Pools) -> Non
     all_of = [{"prefix": "A_", "configMapRef": {"name": "all"}}]
     pools.create("a", template={"command": ["serve"], "envs": envs, "envFrom": all_of})
 
-    def is_missing(name: str) -> bool:
-        return f'configmap "{name}" not found' in pools.reconcile("a").message
-
     for name in ("all", "models"):
-        pools.wait(lambda name=name: is_missing(name), lambda: pools.row("a").message)
+        missing = f'configmap "{name}" not found'
+        pools.wait(partial(_says, pools, missing), lambda: pools.row("a").message)
         installed.create(CONFIG_MAP, {"metadata": {"name": name}, "data": {"path": "/m"}})
 
     pools.settle("a", "Ready")
+
+
+def _says(pools: Pools, text: str) -> bool:
+    return text in pools.reconcile("a").message
 
 
 def test_a_value_becomes_a_reference_and_a_value_again(

@@ -51,6 +51,7 @@ def deployment(unit: UnitView, *, replicas: int, priority: str) -> Manifest:
     return _owned(unit).deployment(
         _pod(unit, priority),
         pod_labels={**_labels(unit.name, unit.spec), UNIT_UID_LABEL: unit.uid},
+        pod_annotations=(unit.spec.template or PodTemplate()).annotations,
         replicas=replicas,
         spec_hash=spec_hash(unit.spec),
     )
@@ -115,5 +116,5 @@ def _workload(unit: UnitView, priority: str) -> Workload:
         is_reservation=not (spec.image or template.command or template.args),
         priority_class=priority,
         placement=spec.placement,
-        probes_port=not unit.is_stock,
+        primary_port=spec.primary_port,
     )

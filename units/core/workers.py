@@ -47,7 +47,9 @@ def worker_pod(pod: Manifest, block: Serverless, *, unit: str, token: str) -> Ma
     }
     return {
         **pod,
-        "terminationGracePeriodSeconds": block.timeout_seconds + GRACE_MARGIN_SECONDS,
+        "terminationGracePeriodSeconds": max(
+            block.timeout_seconds + GRACE_MARGIN_SECONDS, pod["terminationGracePeriodSeconds"]
+        ),
         "containers": [function, _sidecar(block, unit, token)],
         "volumes": [
             *pod["volumes"],

@@ -81,6 +81,13 @@ def test_requests_equal_limits_except_of_storage() -> None:
     assert container["resources"]["limits"] == {**size, "ephemeral-storage": "500Gi"}
 
 
+def test_the_pods_have_the_annotations_of_the_template() -> None:
+    found = deployment(template={"command": ["serve"], "annotations": {"b": "2", "a": "1"}})
+
+    assert found["spec"]["template"]["metadata"]["annotations"] == {"a": "1", "b": "2"}
+    assert "annotations" not in deployment(**FULL)["spec"]["template"]["metadata"]
+
+
 def test_equal_specs_and_scaling_have_one_hash() -> None:
     one = StockPoolSpec.parse({"specName": "g", "replicas": 1, "memory": "16Gi"})
     other = StockPoolSpec.parse(

@@ -164,6 +164,14 @@ def test_grace_period_exceeds_drain() -> None:
     assert 3600 < drain < made["terminationGracePeriodSeconds"]
 
 
+def test_template_cannot_shorten_grace_period() -> None:
+    template = {"terminationGracePeriodSeconds": 1}
+    longer = {"terminationGracePeriodSeconds": 3600}
+
+    assert pod(worker_spec(template=template))["terminationGracePeriodSeconds"] == 135
+    assert pod(worker_spec(template=longer))["terminationGracePeriodSeconds"] == 3600
+
+
 @pytest.mark.parametrize(
     ("change", "field"),
     [

@@ -40,6 +40,9 @@ FULL: dict[str, Any] = {
 }
 
 
+TWO_PORTS = {"ports": [{"name": "ssh", "port": 22}, {"name": "http", "port": 8000}]}
+
+
 def text(manifest: Manifest) -> str:
     return yaml.safe_dump(manifest, sort_keys=False)
 
@@ -142,13 +145,19 @@ def test_an_image_without_a_command_runs_its_entry_point() -> None:
     ("unit", "port"),
     [
         (unit_resource(**FULL), 8080),
+        (unit_resource(template=TWO_PORTS), 22),
+        (unit_resource(template=TWO_PORTS, access={"primaryPort": "http"}), 8000),
+        (unit_resource(template=FULL["template"], access={"primaryPort": "dns"}), 8080),
         (unit_resource(template={"ports": [{"name": "d", "port": 1, "protocol": "UDP"}]}), None),
         (unit_resource(template={}), None),
         (stock_resource(template=PORTS), None),
     ],
-    ids=["first TCP port", "none over TCP", "no port", "stock"],
+    ids=[
+        *("primary port", "first port", "second port", "primary port over UDP"),
+        *("none over TCP", "no port", "stock"),
+    ],
 )
-def test_an_active_unit_has_a_readiness_probe_on_its_first_port(
+def test_an_active_unit_has_a_readiness_probe_on_its_primary_port(
     unit: Manifest, port: int | None
 ) -> None:
     probe = container(unit).get("readinessProbe")

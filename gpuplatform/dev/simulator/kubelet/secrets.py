@@ -1,4 +1,4 @@
-"""The reader of the Secrets and ConfigMaps of pods, with the kubelet's messages for missing ones."""
+"""The reader of the Secrets and ConfigMaps of pods, with the messages of the kubelet."""
 
 import base64
 from collections.abc import Iterator, Mapping
