@@ -63,7 +63,7 @@ class Exec(SpecModel):
     command: Annotated[tuple[ContainerText, ...], Field(strict=False)] = Field(
         max_length=MAX_WORDS,
         json_schema_extra={"minItems": 1},
-        description="Command and its arguments. There is no shell.",
+        description="Command and its arguments. A shell is not used.",
         examples=[["nvidia-smi"]],
     )
 
@@ -137,7 +137,7 @@ class Probe(SpecModel):
         return None
 
     def handler(self, port: int | None) -> Manifest:
-        """Return the handler with the default `port`, or an empty dict if there is no probe."""
+        """Return the handler with the default `port`, or an empty dict if it is disabled."""
         if self.http_get:
             fields = self.http_get
             request = {"path": fields.path, "port": fields.port or port, "scheme": fields.scheme}

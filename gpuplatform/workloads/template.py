@@ -166,7 +166,8 @@ class PodTemplate(SpecModel):
             Field(
                 description="Probe that determines whether the pod is ready. By default, the pod"
                 " is ready when its program listens on the primary port of the unit, or on the"
-                " first TCP port of the template. Without a TCP port there is no default.",
+                " first TCP port of the template. Without a TCP port, it is ready when the"
+                " container runs.",
                 examples=[{"httpGet": {"path": "/health"}}],
             ),
         ]
@@ -177,7 +178,7 @@ class PodTemplate(SpecModel):
             Probe,
             Field(
                 description="Probe that determines whether the program has started. Until then,"
-                " the other probes do not run. By default there is no startup probe.",
+                " the other probes do not run. Not used by default.",
                 examples=[{"httpGet": {"path": "/health"}, "seconds": 7200}],
             ),
         ]
@@ -187,8 +188,8 @@ class PodTemplate(SpecModel):
         Annotated[
             Probe,
             Field(
-                description="Probe that restarts the container when it fails. By default there is"
-                " no liveness probe.",
+                description="Probe that restarts the container when it fails. Not used by"
+                " default.",
                 examples=[{"httpGet": {"path": "/health"}, "seconds": 60}],
             ),
         ]
@@ -198,8 +199,8 @@ class PodTemplate(SpecModel):
         default=(),
         alias="imagePullSecrets",
         max_length=MAX_PULL_SECRETS,
-        description="Secrets of the type kubernetes.io/dockerconfigjson in the namespace of the"
-        " pod, with which the node pulls the image from a private registry.",
+        description="Docker registry Secrets in the namespace of the pod, with which the"
+        " node pulls the image from a private registry.",
         examples=[[{"name": "registry"}]],
         json_schema_extra={"x-kubernetes-list-map-keys": ["name"]},
     )
@@ -320,6 +321,14 @@ def _rejected(message: str, *path: str) -> ValidationError:
 Template = Annotated[
     PodTemplate,
     Field(
-        description="Template of the container, with command, arguments, environment and ports."
+        description="Template of the container, with command, arguments, environment and ports.",
+        examples=[
+            {
+                "command": ["python", "-m", "http.server"],
+                "args": ["8080"],
+                "envs": [{"name": "MODEL", "value": "llama-3-8b"}],
+                "ports": [{"name": "http", "port": 8080, "protocol": "TCP"}],
+            }
+        ],
     ),
 ]

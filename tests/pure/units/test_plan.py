@@ -7,7 +7,6 @@ import pytest
 from gpuplatform.kube.kinds import DEPLOYMENT, SERVICE, Manifest
 from gpuplatform.planning.plan import Absent, Apply, Create, Delete, Patch, Plan, Status, Unknown
 from gpuplatform.workloads.causes import StartupCause
-from gpuplatform.workloads.objects import POD_ANNOTATIONS_ANNOTATION
 from gpuplatform.workloads.owner import FAILED_SECONDS, PROGRESS_SECONDS, SOON_SECONDS
 from gpuplatform.workloads.pods import STOCK_PRIORITY_CLASS, UNIT_PRIORITY_CLASS
 from gpuplatform.workloads.releases import (
@@ -408,33 +407,6 @@ def test_a_patch_removes_fields_of_the_previous_spec() -> None:
     assert pod["tolerations"] is None
     assert action.patch["spec"]["strategy"] == {"type": "Recreate", "rollingUpdate": None}
     assert "selector" not in action.patch["spec"], "it cannot be changed"
-
-
-def test_a_patch_removes_fields_of_the_previous_template() -> None:
-    template = {
-        "imagePullSecrets": [{"name": "registry"}],
-        "securityContext": {"fsGroup": 1},
-        "annotations": {"gone": "1", "kept": "1"},
-    }
-    live = unit_deployment(unit_resource(template=template))
-    live["spec"]["template"]["metadata"]["annotations"]["theirs"] = "1"
-
-    def patch(template: dict[str, Any]) -> Manifest:
-        after = unit_resource(template=template)
-        actions = plan_unit(after, observed_unit(live)).actions
-        [patch] = [one.patch for one in actions if isinstance(one, Patch)]
-        return patch
-
-    kept = patch({"annotations": {"kept": "2"}})
-    none = patch({"args": ["a"]})
-
-    pod = kept["spec"]["template"]["spec"]
-    assert pod["imagePullSecrets"] is None
-    assert pod["securityContext"]["fsGroup"] is None
-    assert kept["spec"]["template"]["metadata"]["annotations"] == {"gone": None, "kept": "2"}
-    assert kept["metadata"]["annotations"][POD_ANNOTATIONS_ANNOTATION] == "kept"
-    assert none["spec"]["template"]["metadata"]["annotations"] == {"gone": None, "kept": None}
-    assert none["metadata"]["annotations"][POD_ANNOTATIONS_ANNOTATION] is None
 
 
 def test_fields_of_other_clients_stay() -> None:
