@@ -110,10 +110,10 @@ class SecurityContext(SpecModel):
     """The user, the groups and the file system of the container."""
 
     run_as_user: Annotated[Id, Field(description="User ID of the process.")] | None = Field(
-        default=None, alias="runAsUser", examples=[1000]
+        default=None, alias="runAsUser"
     )
     run_as_group: Annotated[Id, Field(description="Group ID of the process.")] | None = Field(
-        default=None, alias="runAsGroup", examples=[1000]
+        default=None, alias="runAsGroup"
     )
     fs_group: (
         Annotated[Id, Field(description="Group ID that owns the volumes of the pod.")] | None
@@ -123,7 +123,6 @@ class SecurityContext(SpecModel):
         alias="readOnlyRoot",
         description="Whether the container can write only to /dev/shm and `scratch`. Defaults to"
         " false.",
-        examples=[True],
     )
 
     def of_container(self) -> Manifest:

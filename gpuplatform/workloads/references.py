@@ -94,7 +94,6 @@ Optional = Annotated[
     Field(
         description="Whether the pod can start if the object or the key does not exist. Defaults"
         " to false.",
-        examples=[True],
     ),
 ]
 
