@@ -8,6 +8,24 @@ from gpuplatform.errors import InvalidSpec
 from gpuplatform.workloads.pods import Size, Workload, pod_spec
 from gpuplatform.workloads.template import PodTemplate
 
+FULL_TEMPLATE: dict[str, Any] = {
+    "args": ["$$", "\x1b[0m"],
+    "workingDir": "/workspace",
+    "envs": [{"name": "LD_PRELOAD", "value": "/usr/lib/libtcmalloc.so"}],
+    "envFrom": [{"prefix": "HF_", "secretRef": {"name": "hf", "optional": True}}],
+    "readiness": {"httpGet": {"path": "/health", "port": 8000}},
+    "startup": {"tcpSocket": {"port": 8000}, "seconds": 7200},
+    "liveness": {"exec": {"command": ["nvidia-smi"]}},
+    "imagePullSecrets": [{"name": "registry"}],
+    "shmSize": "8Gi",
+    "scratch": {"size": "10Gi", "mountPath": "/data"},
+    "ephemeralStorage": "20Gi",
+    "annotations": {"cluster-autoscaler.kubernetes.io/safe-to-evict": "false"},
+    "terminationGracePeriodSeconds": 300,
+    "securityContext": {"runAsUser": 0, "readOnlyRoot": True},
+}
+"""A template with every field, in its canonical form."""
+
 APP = Size(cpu=None, memory="16Gi", gpu=1)
 
 

@@ -10,6 +10,7 @@ import pytest
 from gpuplatform.operations.models import Operation
 from inventory.models import StockPool
 from tests.factories.inventory import create_body
+from tests.factories.template_pods import FULL_TEMPLATE
 from tests.fakes.api import POOLS, Answer, Api
 from tests.fakes.cluster import FakeCluster
 
@@ -157,6 +158,14 @@ def test_a_variable_from_a_secret_is_accepted_and_shown_unchanged(api: Api) -> N
     shown = api.get(f"{POOLS}/{body['name']}").data["template"]
     assert shown == {"envs": [from_secret(), {"name": "A"}]}
     assert api.post(POOLS, body).status == 200
+
+
+def test_every_field_of_a_template_is_accepted_and_shown_unchanged(api: Api) -> None:
+    body = create_body(template=FULL_TEMPLATE)
+
+    accepted(api.post(POOLS, body))
+
+    assert api.get(f"{POOLS}/{body['name']}").data["template"] == FULL_TEMPLATE
 
 
 SOURCE = "template.envs[1].valueFrom"
