@@ -6,7 +6,7 @@ Every validation error has a JSON path and a message.
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Self
 
 from pydantic import (
@@ -16,7 +16,7 @@ from pydantic import (
     ValidationError,
     field_validator,
 )
-from pydantic_core import CoreSchema, ErrorDetails, PydanticCustomError
+from pydantic_core import CoreSchema, ErrorDetails, InitErrorDetails, PydanticCustomError
 from typing_extensions import override
 
 from gpuplatform.errors import FieldError, InvalidSpec
@@ -87,6 +87,18 @@ class SpecModel(BaseModel):
     def normalised(self) -> dict[str, Any]:
         """Return the value as a canonical JSON object without defaults."""
         return self.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+
+
+def reject_duplicates(keys: Sequence[str], field: str) -> None:
+    """Raise a validation error at `field` of the second of two entries with the same key."""
+    seen: set[str] = set()
+    for index, key in enumerate(keys):
+        if key in seen:
+            error = PydanticCustomError("duplicate", "{key} is not unique.", {"key": quoted(key)})
+            raise ValidationError.from_exception_data(
+                "list", [InitErrorDetails(type=error, loc=(index, field), input=key)]
+            )
+        seen.add(key)
 
 
 def invalid_spec(details: Iterable[FieldError]) -> InvalidSpec:

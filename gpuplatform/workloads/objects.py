@@ -2,14 +2,19 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
-from gpuplatform.kube.kinds import DEPLOYMENT, SERVICE, Manifest, ResourceKind
+from gpuplatform.kube.kinds import DEPLOYMENT, GROUP, SERVICE, Manifest, ResourceKind
 from gpuplatform.planning.ownership import controller_reference
 from gpuplatform.planning.view import ResourceView
 from gpuplatform.workloads.pod_settings import PodSettings
 from gpuplatform.workloads.pods import PROGRESS_DEADLINE_SECONDS, service_ports
 from gpuplatform.workloads.releases import template_annotations
 from gpuplatform.workloads.template import Port
+
+POD_ANNOTATIONS_ANNOTATION: Final = f"{GROUP}/pod-annotations"
+"""The keys of the pod annotations in the spec. A merge patch removes the keys that the spec no
+longer has, and keeps the annotations of other programs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +32,7 @@ class OwnedObjects:
         pod: Manifest,
         *,
         pod_labels: Mapping[str, str],
+        pod_annotations: Mapping[str, str],
         replicas: int,
         spec_hash: str,
         settings: PodSettings,
@@ -35,17 +41,20 @@ class OwnedObjects:
 
         The strategy is `Recreate`, because a rolling update would need additional GPUs.
         """
+        metadata = {"labels": dict(pod_labels)}
+        annotations = template_annotations(spec_hash, settings.hash_in(pod))
+        if pod_annotations:
+            metadata["annotations"] = dict(pod_annotations)
+            annotations[POD_ANNOTATIONS_ANNOTATION] = ",".join(sorted(pod_annotations))
         spec = {
             "replicas": replicas,
             "strategy": {"type": "Recreate"},
             "progressDeadlineSeconds": PROGRESS_DEADLINE_SECONDS,
             "selector": {"matchLabels": dict(self.selector)},
-            "template": {"metadata": {"labels": dict(pod_labels)}, "spec": pod},
+            "template": {"metadata": metadata, "spec": pod},
         }
         manifest = self._manifest(DEPLOYMENT, spec)
-        manifest["metadata"]["annotations"] = template_annotations(
-            spec_hash, settings.hash_in(pod)
-        )
+        manifest["metadata"]["annotations"] = annotations
         return manifest
 
     def service(self, ports: Sequence[Port]) -> Manifest:

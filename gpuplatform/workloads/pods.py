@@ -7,10 +7,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from gpuplatform.formats.text import escaped
 from gpuplatform.kube.kinds import Manifest
 from gpuplatform.workloads.placement import Placement
 from gpuplatform.workloads.pod_settings import PodSettings
-from gpuplatform.workloads.template import EnvVar, PodTemplate, Port
+from gpuplatform.workloads.probes import container_probes
+from gpuplatform.workloads.process import SecurityContext
+from gpuplatform.workloads.storage import EPHEMERAL_STORAGE, half_of, storage_limit, volumes
+from gpuplatform.workloads.template import PodTemplate, Port
+from gpuplatform.workloads.variables import EnvVar
 
 STOCK_PRIORITY_CLASS: Final = "gpu-platform-stock"
 UNIT_PRIORITY_CLASS: Final = "gpu-platform-unit"
@@ -54,27 +59,41 @@ class Workload:
     settings: PodSettings
     priority_class: str = STOCK_PRIORITY_CLASS
     placement: Placement | None = None
-    probes_port: bool = False
-    """Whether the pod has a readiness probe for its first TCP port."""
+    primary_port: Port | None = None
+    """The port that the probes use by default, if its protocol is TCP."""
 
 
 def pod_spec(workload: Workload) -> Manifest:
     """Return the spec of the pod."""
-    is_reservation = workload.is_reservation
     spec: Manifest = {
         "restartPolicy": "Always",  # A Deployment allows no other value.
         "priorityClassName": workload.priority_class,
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
-        "terminationGracePeriodSeconds": (
-            RESERVATION_GRACE_SECONDS if is_reservation else WORKLOAD_GRACE_SECONDS
-        ),
-        "securityContext": {"seccompProfile": {"type": "RuntimeDefault"}},
+        "terminationGracePeriodSeconds": _grace_seconds(workload),
+        "securityContext": {
+            "seccompProfile": {"type": "RuntimeDefault"},
+            **_security(workload).of_pod(),
+        },
         "containers": [_container(workload)],
-        **workload.settings.pulls(),
+        **workload.settings.pulls(
+            tuple(secret.name for secret in workload.template.image_pull_secrets)
+        ),
     }
+    if mounted := [volume for volume, _ in _volumes(workload)]:
+        spec["volumes"] = mounted
     # Adds `nodeSelector` and `tolerations`, unless they are empty.
     return spec | (workload.placement.normalised() if workload.placement else {})
+
+
+def _grace_seconds(workload: Workload) -> int:
+    if workload.is_reservation:
+        return RESERVATION_GRACE_SECONDS
+    return workload.template.termination_grace_period_seconds or WORKLOAD_GRACE_SECONDS
+
+
+def _security(workload: Workload) -> SecurityContext:
+    return workload.template.security_context or SecurityContext()
 
 
 def service_ports(ports: Sequence[Port]) -> list[Manifest]:
@@ -90,34 +109,72 @@ def _container(workload: Workload) -> Manifest:
     container: dict[str, Any] = {
         "name": CONTAINER_NAME,
         "image": workload.image or workload.settings.reservation_image,
-        "env": _environment(workload.environment, template),
-        "securityContext": {"allowPrivilegeEscalation": False},
+        "env": _environment(_platform_variables(workload), template),
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            **_security(workload).of_container(),
+        },
     }
     command = RESERVATION_COMMAND if workload.is_reservation else template.command
-    # The API server omits empty lists, so empty lists would look like drift.
-    if command:
-        container["command"] = list(command)
-    if template.args:
-        container["args"] = list(template.args)
-    if template.ports:
-        container["ports"] = [
+    optional = {
+        "command": [escaped(word) for word in command],
+        "args": [escaped(word) for word in template.args],
+        "workingDir": template.working_dir,
+        "envFrom": [source.normalised() for source in template.env_from],
+        "ports": [
             {"name": port.name, "containerPort": port.port, "protocol": port.protocol}
             for port in template.ports
-        ]
-    resources = workload.size.resources()
-    if resources:
-        container["resources"] = {"requests": resources, "limits": dict(resources)}
-    if workload.probes_port:
-        container |= _readiness(template.ports)
-    return container
+        ],
+        "resources": _resources(workload),
+        "volumeMounts": [mount for _, mount in _volumes(workload)],
+        **_probes(workload),
+    }
+    # The API server omits empty lists, so empty lists would look like drift.
+    return container | {key: value for key, value in optional.items() if value}
 
 
-def _readiness(ports: Sequence[Port]) -> Manifest:
-    """Return the readiness probe, so that the pod is not ready before its program listens."""
-    first = next((port.port for port in ports if port.protocol == "TCP"), None)
-    if first is None:
+def _probes(workload: Workload) -> Manifest:
+    """Return the probes. A reservation has no program that could respond."""
+    if workload.is_reservation:
         return {}
-    return {"readinessProbe": {"tcpSocket": {"port": first}, "periodSeconds": 2}}
+    template, primary = workload.template, workload.primary_port
+    is_tcp = primary is not None and primary.protocol == "TCP"
+    port = primary.port if primary and is_tcp else template.first_tcp_port
+    return container_probes(template.readiness, template.startup, template.liveness, port)
+
+
+def _resources(workload: Workload) -> Manifest:
+    """Return the requests and limits. A reservation writes no files.
+
+    The pod of a unit must fit where its stock unit was, so it requests no storage.
+    """
+    amounts = workload.size.resources()
+    requests, limits = dict(amounts), dict(amounts)
+    if not workload.is_reservation:
+        template = workload.template
+        requests[EPHEMERAL_STORAGE] = "0"
+        limits[EPHEMERAL_STORAGE] = storage_limit(
+            template.ephemeral_storage, template.scratch, workload.size.gpu
+        )
+    return {"requests": requests, "limits": limits} if limits else {}
+
+
+def _volumes(workload: Workload) -> list[tuple[Manifest, Manifest]]:
+    """Return the volumes and their mounts. A reservation needs none."""
+    if workload.is_reservation:
+        return []
+    template = workload.template
+    return list(volumes(template.shm_size or half_of(workload.size.memory), template.scratch))
+
+
+def _platform_variables(workload: Workload) -> Mapping[str, str]:
+    """Return the variables of the platform.
+
+    Without GPUs, no device plugin sets `NVIDIA_VISIBLE_DEVICES`, and an image that sets it to
+    `all` would have access to all GPUs of the node.
+    """
+    hidden = {} if workload.size.gpu else {"NVIDIA_VISIBLE_DEVICES": "void"}
+    return {**workload.environment, **hidden}
 
 
 def _environment(platform: Mapping[str, str], template: PodTemplate) -> list[Manifest]:
@@ -127,7 +184,7 @@ def _environment(platform: Mapping[str, str], template: PodTemplate) -> list[Man
 
 def _variable(env: EnvVar) -> Manifest:
     if env.value_from is None:
-        return _plain(env.name, env.value)
+        return _plain(env.name, escaped(env.value))
     return {"name": env.name, "valueFrom": env.value_from.normalised()}
 
 

@@ -4,66 +4,42 @@ The request validation, the OpenAPI components, the CRD schemas and the parsers 
 are generated from these models.
 """
 
-import re
-from collections.abc import Sequence
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import (
-    AfterValidator,
-    ConfigDict,
-    Field,
-    ValidationError,
-    field_validator,
-    model_validator,
-)
+from pydantic import AfterValidator, Field, ValidationError, field_validator, model_validator
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
-from gpuplatform.formats import image, names, quantity, text
-from gpuplatform.formats.model import SpecModel
-from gpuplatform.formats.validations import cel, none_of, validated
+from gpuplatform.formats import image, names, quantity
+from gpuplatform.formats.model import SpecModel, reject_duplicates
+from gpuplatform.formats.quantity import Quantity
+from gpuplatform.formats.validations import cel, validated
+from gpuplatform.workloads.probes import Probe
+from gpuplatform.workloads.process import (
+    Annotations,
+    GraceSeconds,
+    SecurityContext,
+    WorkingDirectory,
+)
+from gpuplatform.workloads.references import PullSecret
+from gpuplatform.workloads.storage import Scratch, StorageSize
+from gpuplatform.workloads.variables import ContainerText, EnvFromSource, EnvVar
 
-MAX_ENTRIES = 100
-MAX_VALUE_BYTES = 32 * 1024
 MAX_TEMPLATE_BYTES = 256 * 1024
 """Maximum total size of command, arguments and environment, below the limits of kernel and
-etcd."""
+etcd. It limits the template; `MAX_ENTRIES` only limits the cost of the validation."""
+MAX_ENTRIES = 10_000
+MAX_PORTS = 100
+MAX_SOURCES = 100
+MAX_PULL_SECRETS = 20
 
 MAX_GPUS = 1024
 MAX_REPLICAS = 10_000
-
-RESERVED_ENV_PREFIXES = ("LD_", "NVIDIA_", "KUBERNETES_", "SERVERLESS_")
-"""Prefixes that the dynamic linker, the GPU runtime, the kubelet and the platform use."""
-RESERVED_ENV_NAMES = frozenset(
-    {"CUDA_VISIBLE_DEVICES", "SPEC_NAME", "POOL_NAME", "UNIT_NAME", "GPU_COUNT", "MEMORY_LIMIT"}
-)
-
-_SECRETS_OF_THE_PLATFORM: Final = re.compile("gpu-platform-.*|fn-[0-9]+-queue")
-"""Secrets with credentials of the platform and of workers. Templates must not reference them."""
 
 
 def _pattern(pattern: str) -> dict[str, Any]:
     return {"pattern": f"^{pattern}$"}
 
 
-def _env_name(name: str) -> str:
-    names.env_name(name)
-    if name in RESERVED_ENV_NAMES or name.startswith(RESERVED_ENV_PREFIXES):
-        msg = f"{text.quoted(name)} is reserved by the platform. Choose another name."
-        raise ValueError(msg)
-    return name
-
-
-def _secret_name(name: str) -> str:
-    names.dns_subdomain(name)
-    if _SECRETS_OF_THE_PLATFORM.fullmatch(name):
-        msg = f"{text.quoted(name)} is a Secret of the platform. Use another Secret."
-        raise ValueError(msg)
-    return name
-
-
-ContainerText = Annotated[
-    str, AfterValidator(text.container_text), Field(max_length=MAX_VALUE_BYTES)
-]
 SpecName = Annotated[
     str,
     AfterValidator(names.spec_name),
@@ -109,108 +85,6 @@ Replicas = Annotated[
 ]
 
 
-class SecretKeyReference(SpecModel):
-    """A reference to a key of a Secret in the namespace of the pod."""
-
-    name: Annotated[str, AfterValidator(_secret_name)] = Field(
-        json_schema_extra={
-            **_pattern(names.DNS_SUBDOMAIN),
-            "minLength": 1,
-            "maxLength": names.SUBDOMAIN_MAX,
-            **validated(
-                cel(
-                    "!self.startsWith('gpu-platform-') && !self.matches('^fn-[0-9]+-queue$')",
-                    "Secrets of the platform cannot be referenced.",
-                )
-            ),
-        },
-        description="Name of a Secret in the namespace of the pod. Secrets of the platform, such"
-        " as gpu-platform-… and fn-…-queue, are rejected.",
-        examples=["hf"],
-    )
-    key: Annotated[str, AfterValidator(names.config_key)] = Field(
-        json_schema_extra={
-            **_pattern(names.CONFIG_KEY),
-            "minLength": 1,
-            "maxLength": names.SUBDOMAIN_MAX,
-        },
-        description="Key in the data of the Secret. It consists of letters, digits, '-', '_' and"
-        " '.'.",
-        examples=["token"],
-    )
-
-
-class EnvVarSource(SpecModel):
-    """The source of an environment variable's value."""
-
-    secret_key_ref: Annotated[
-        SecretKeyReference, Field(description="Selects a key of a Secret in the pod's namespace.")
-    ] = Field(alias="secretKeyRef", examples=[{"name": "hf", "key": "token"}])
-
-
-class EnvVar(SpecModel):
-    """An environment variable of the container, with a value or the source of a value."""
-
-    model_config = ConfigDict(
-        json_schema_extra=validated(
-            cel(
-                "!(has(self.value) && has(self.valueFrom))",
-                "value and valueFrom are mutually exclusive.",
-            )
-        )
-    )
-
-    name: Annotated[str, AfterValidator(_env_name)] = Field(
-        json_schema_extra={
-            **_pattern(names.ENV_NAME),
-            "maxLength": names.ENV_NAME_MAX,
-            **validated(
-                none_of(
-                    RESERVED_ENV_NAMES,
-                    RESERVED_ENV_PREFIXES,
-                    "The name is reserved by the platform. Choose another name.",
-                )
-            ),
-        },
-        description="Name of the environment variable. It consists of letters, digits, '-', '_'"
-        " and '.', and does not start with a digit. Reserved names are rejected: LD_…, NVIDIA_…,"
-        " KUBERNETES_…, SERVERLESS_…, CUDA_VISIBLE_DEVICES, SPEC_NAME, POOL_NAME, UNIT_NAME,"
-        " GPU_COUNT and MEMORY_LIMIT.",
-        examples=["MODEL"],
-    )
-    value: ContainerText = Field(
-        default="",
-        description="Value of the environment variable, of at most 32 KiB. It must not contain"
-        " control characters other than tabs and line breaks. The value is not confidential; use"
-        " a Secret for sensitive data.",
-        examples=["llama-3-8b"],
-    )
-    value_from: (
-        Annotated[
-            EnvVarSource,
-            Field(description="Source of the value. Cannot be used if value is set."),
-        ]
-        | None
-    ) = Field(
-        default=None,
-        alias="valueFrom",
-        examples=[{"secretKeyRef": {"name": "hf", "key": "token"}}],
-    )
-
-    @model_validator(mode="after")
-    def has_one_value(self) -> "EnvVar":
-        """Reject a variable with both fields, even if the value is empty."""
-        if self.value_from is not None and "value" in self.model_fields_set:
-            error = PydanticCustomError(
-                "two_values", "Cannot be combined with value. Use one of them."
-            )
-            raise ValidationError.from_exception_data(
-                "EnvVar",
-                [InitErrorDetails(type=error, loc=("valueFrom",), input=self.value_from)],
-            )
-        return self
-
-
 class Port(SpecModel):
     """A port of the container and of the Service."""
 
@@ -229,7 +103,7 @@ class Port(SpecModel):
 
 
 class PodTemplate(SpecModel):
-    """The command, environment and ports of the container.
+    """The container of the user and its pod.
 
     An empty template is equivalent to no template.
     """
@@ -237,15 +111,18 @@ class PodTemplate(SpecModel):
     command: Annotated[tuple[ContainerText, ...], Field(strict=False)] = Field(
         default=(),
         max_length=MAX_ENTRIES,
-        description="Entrypoint of the container. Defaults to the entrypoint of the image.",
+        description="Entrypoint of the container. Defaults to the entrypoint of the image. Each"
+        " entry reaches the program exactly as sent; `$$` and `$(NAME)` are not expanded.",
         examples=[["python", "-m", "http.server"]],
     )
     args: Annotated[tuple[ContainerText, ...], Field(strict=False)] = Field(
         default=(),
         max_length=MAX_ENTRIES,
-        description="Arguments of the entrypoint. Defaults to the command of the image.",
+        description="Arguments of the entrypoint. Defaults to the command of the image. Each"
+        " entry reaches the program exactly as sent; `$$` and `$(NAME)` are not expanded.",
         examples=[["8080"]],
     )
+    working_dir: WorkingDirectory | None = Field(default=None, alias="workingDir")
     envs: Annotated[tuple[EnvVar, ...], Field(strict=False)] = Field(
         default=(),
         max_length=MAX_ENTRIES,
@@ -256,9 +133,17 @@ class PodTemplate(SpecModel):
         ],
         json_schema_extra={"x-kubernetes-list-map-keys": ["name"]},
     )
+    env_from: Annotated[tuple[EnvFromSource, ...], Field(strict=False)] = Field(
+        default=(),
+        alias="envFrom",
+        max_length=MAX_SOURCES,
+        description="Secrets and ConfigMaps whose keys become environment variables. A variable in"
+        " envs takes precedence; among the sources, the last one takes precedence.",
+        examples=[[{"prefix": "HF_", "secretRef": {"name": "hf"}}]],
+    )
     ports: Annotated[tuple[Port, ...], Field(strict=False)] = Field(
         default=(),
-        max_length=MAX_ENTRIES,
+        max_length=MAX_PORTS,
         description="Ports of the container. Their names, and their pairs of number and protocol,"
         " must be unique. If there are ports, the platform creates a Service.",
         examples=[[{"name": "http", "port": 8080, "protocol": "TCP"}]],
@@ -275,6 +160,103 @@ class PodTemplate(SpecModel):
         },
     )
 
+    readiness: (
+        Annotated[
+            Probe,
+            Field(
+                description="Probe that determines whether the pod is ready. By default, the pod"
+                " is ready when its program listens on the primary port of the unit, or on the"
+                " first TCP port of the template. Without a TCP port, it is ready when the"
+                " container runs.",
+                examples=[{"httpGet": {"path": "/health"}}],
+            ),
+        ]
+        | None
+    ) = None
+    startup: (
+        Annotated[
+            Probe,
+            Field(
+                description="Probe that determines whether the program has started. Until then,"
+                " the other probes do not run. Not used by default.",
+                examples=[{"httpGet": {"path": "/health"}, "seconds": 7200}],
+            ),
+        ]
+        | None
+    ) = None
+    liveness: (
+        Annotated[
+            Probe,
+            Field(
+                description="Probe that restarts the container when it fails. Not used by"
+                " default.",
+                examples=[{"httpGet": {"path": "/health"}, "seconds": 60}],
+            ),
+        ]
+        | None
+    ) = None
+    image_pull_secrets: Annotated[tuple[PullSecret, ...], Field(strict=False)] = Field(
+        default=(),
+        alias="imagePullSecrets",
+        max_length=MAX_PULL_SECRETS,
+        description="Docker registry Secrets in the namespace of the pod, with which the"
+        " node pulls the image from a private registry.",
+        examples=[[{"name": "registry"}]],
+        json_schema_extra={"x-kubernetes-list-map-keys": ["name"]},
+    )
+    shm_size: (
+        Annotated[
+            StorageSize,
+            Field(
+                description="Size of the shared memory in /dev/shm. It is part of the memory of"
+                " the pod. Defaults to half of the memory.",
+                examples=["8Gi"],
+            ),
+        ]
+        | None
+    ) = Field(default=None, alias="shmSize")
+    scratch: (
+        Annotated[
+            Scratch,
+            Field(
+                description="Empty directory on the disk of the node, which is deleted with the"
+                " pod. A restart of the container keeps it.",
+                examples=[{"size": "100Gi", "mountPath": "/scratch"}],
+            ),
+        ]
+        | None
+    ) = None
+    ephemeral_storage: (
+        Annotated[
+            StorageSize,
+            Field(
+                description="Maximum size of the files of the pod on the disk of its node: the"
+                " files that the container writes, its logs, and `scratch`. A pod that exceeds it"
+                " is evicted. Defaults to 100Gi and 200Gi for each GPU, plus the size of"
+                " `scratch`.",
+                examples=["500Gi"],
+            ),
+        ]
+        | None
+    ) = Field(default=None, alias="ephemeralStorage")
+
+    annotations: Annotations = Field(default={})
+    termination_grace_period_seconds: GraceSeconds | None = Field(
+        default=None, alias="terminationGracePeriodSeconds"
+    )
+    security_context: (
+        Annotated[
+            SecurityContext,
+            Field(description="User, groups and file system of the container."),
+        ]
+        | None
+    ) = Field(default=None, alias="securityContext")
+
+    @property
+    def first_tcp_port(self) -> int | None:
+        """The number of the first TCP port."""
+        return next((port.port for port in self.ports if port.protocol == "TCP"), None)
+
     @field_validator("command")
     @classmethod
     def first_word_is_a_program(cls, command: tuple[str, ...]) -> tuple[str, ...]:
@@ -288,44 +270,65 @@ class PodTemplate(SpecModel):
     @classmethod
     def env_names_differ(cls, envs: tuple[EnvVar, ...]) -> tuple[EnvVar, ...]:
         """Reject duplicate names, because Kubernetes would use only the last variable."""
-        _reject_duplicates([env.name for env in envs], "name")
+        reject_duplicates([env.name for env in envs], "name")
         return envs
+
+    @field_validator("image_pull_secrets")
+    @classmethod
+    def pull_secrets_differ(cls, secrets: tuple[PullSecret, ...]) -> tuple[PullSecret, ...]:
+        """Reject duplicate names, which the API server does not accept in the CRD."""
+        reject_duplicates([secret.name for secret in secrets], "name")
+        return secrets
 
     @field_validator("ports")
     @classmethod
     def ports_differ(cls, ports: tuple[Port, ...]) -> tuple[Port, ...]:
         """Reject duplicate ports, which a Service does not accept."""
-        _reject_duplicates([port.name for port in ports], "name")
-        _reject_duplicates([f"{port.port}/{port.protocol}" for port in ports], "port")
+        reject_duplicates([port.name for port in ports], "name")
+        reject_duplicates([f"{port.port}/{port.protocol}" for port in ports], "port")
         return ports
 
     @model_validator(mode="after")
     def fits_together(self) -> "PodTemplate":
-        """Reject a template with values that are too large in total."""
+        """Reject a template with values that are too large in total, or that do not fit."""
         values = [*self.command, *self.args, *(env.name + env.value for env in self.envs)]
         if sum(len(value.encode()) for value in values) > MAX_TEMPLATE_BYTES:
             msg = f"The total size of command, args and envs exceeds {MAX_TEMPLATE_BYTES} bytes."
             raise ValueError(msg)
+        if self.first_tcp_port is None:
+            for field in ("readiness", "startup", "liveness"):
+                probe: Probe | None = getattr(self, field)
+                if probe and (handler := probe.without_port):
+                    raise _rejected(
+                        "Is required, because the template has no TCP port.",
+                        *(field, handler, "port"),
+                    )
+        if self.scratch and self.ephemeral_storage:
+            maximum = Quantity.parse(self.ephemeral_storage)
+            if maximum < Quantity.parse(self.scratch.size):
+                raise _rejected("Must be at least scratch.size.", "ephemeralStorage")
         return self
+
+
+def _rejected(message: str, *path: str) -> ValidationError:
+    """Return the error of the field at `path`."""
+    error = PydanticCustomError("template", "{message}", {"message": message})
+    return ValidationError.from_exception_data(
+        "PodTemplate", [InitErrorDetails(type=error, loc=path, input=None)]
+    )
 
 
 Template = Annotated[
     PodTemplate,
     Field(
-        description="Template of the container, with command, arguments, environment and ports."
+        description="Template of the container, with command, arguments, environment and ports.",
+        examples=[
+            {
+                "command": ["python", "-m", "http.server"],
+                "args": ["8080"],
+                "envs": [{"name": "MODEL", "value": "llama-3-8b"}],
+                "ports": [{"name": "http", "port": 8080, "protocol": "TCP"}],
+            }
+        ],
     ),
 ]
-
-
-def _reject_duplicates(keys: Sequence[str], field: str) -> None:
-    """Raise a validation error at the second of two equal entries."""
-    seen: set[str] = set()
-    for index, key in enumerate(keys):
-        if key in seen:
-            error = PydanticCustomError(
-                "duplicate", "{key} is not unique.", {"key": text.quoted(key)}
-            )
-            raise ValidationError.from_exception_data(
-                "list", [InitErrorDetails(type=error, loc=(index, field), input=key)]
-            )
-        seen.add(key)

@@ -26,6 +26,7 @@ def deployment(pool: PoolView, settings: PodSettings) -> Manifest:
     return _owned(pool).deployment(
         pod_spec(_workload(pool, settings)),
         pod_labels=_labels(pool),
+        pod_annotations=pool.template.annotations,
         replicas=pool.spec.replicas,
         spec_hash=spec_hash(pool.spec),
         settings=settings,

@@ -9,7 +9,7 @@ from typing_extensions import override
 
 from gpuplatform.formats import names, quantity
 from gpuplatform.formats.request import ChangeBody, OperationBody
-from gpuplatform.formats.text import container_text
+from gpuplatform.formats.text import page_text
 from gpuplatform.workloads.placement import Placement
 from gpuplatform.workloads.template import MAX_GPUS, SpecName
 
@@ -24,12 +24,10 @@ def _or_empty(check: Callable[[str], str]) -> AfterValidator:
 class GpuSpecFields(OperationBody):
     """The fields of a GPU spec, named like their columns. `None` means that a field is omitted."""
 
-    description: Annotated[str, AfterValidator(container_text), Field(max_length=200)] | None = (
-        Field(
-            default=None,
-            description="Human-readable description of the GPU spec.",
-            examples=["Two H100"],
-        )
+    description: Annotated[str, AfterValidator(page_text), Field(max_length=200)] | None = Field(
+        default=None,
+        description="Human-readable description of the GPU spec.",
+        examples=["Two H100"],
     )
     cpu: Annotated[str, _or_empty(quantity.cpu)] | None = Field(
         default=None,

@@ -46,6 +46,7 @@ ODD_TEXTS: Final[Sequence[str]] = (
         "$(HOME)",
         "9a",
     ),
+    *("\x1b[31m", "\x01", "\x7f", "\x85", "\u2028", "\ufffe", "\uffff", "a$$b$(C)"),
     *("a.b", "a" * 15, "a" * 16, "123", "http-", "http2", "xn--a", "null", "true", "~"),
 )
 IMAGES: Final[Sequence[str]] = (
@@ -95,6 +96,13 @@ ODD_QUANTITIES: Final = (
 ENV_NAMES: Final = ("MODEL", "a", "_", "a.b", "a-b", "-a", ".a", "A1", "x" * 64)
 SECRETS: Final = ("hf", "a.b-c.9", "0", "x" * 63, ".".join(["y" * 63] * 3), "fn-queue")
 SECRET_KEYS: Final = ("token", "A_b-c.9", ".netrc", "-", "a..b", "k" * 253)
+FIELD_PATHS: Final = (
+    *("metadata.name", "metadata.namespace", "metadata.uid", "spec.nodeName"),
+    *("spec.serviceAccountName", "status.hostIP", "status.podIP", "status.podIPs"),
+    *("metadata.labels['a.b/C_d']", "metadata.annotations['a']", "metadata.labels['x']"),
+)
+ENV_PREFIXES: Final = ("HF_", "a", "_", "A.b-", "x" * 64)
+PATHS: Final = ("/scratch", "/a/b.c/_d-e", "/data", "/mnt/" + "x" * 200)
 PROTOCOLS: Final = ("TCP", "UDP", "SCTP")
 KEYS: Final = ("a", "example.com/a", "nvidia.com/gpu.product", "a.b/c_d", "A", "kubernetes.io/os")
 
@@ -149,8 +157,39 @@ class Specs:
             **self._maybe("command", lambda: self._texts(1)),
             **self._maybe("args", lambda: self._texts(0)),
             **self._maybe("envs", self._envs),
+            **self._maybe("envFrom", self._env_from),
             **self._maybe("ports", self._ports),
+            **self._maybe("imagePullSecrets", lambda: [{"name": self._one(SECRETS)}]),
+            **self._maybe("shmSize", self._quantity),
+            **self._maybe("ephemeralStorage", self._quantity),
+            **self._maybe("scratch", self._scratch),
+            **self._maybe("workingDir", lambda: self._one(PATHS)),
+            **self._maybe("annotations", lambda: {self._one(KEYS): self._value()}),
+            **self._maybe("terminationGracePeriodSeconds", lambda: self._one((1, 30, 3600))),
+            **self._maybe("securityContext", self._security_context),
+            **self._maybe("readiness", self._probe),
+            **self._maybe("startup", self._probe),
+            **self._maybe("liveness", self._probe),
         }
+
+    def _security_context(self) -> dict[str, Any]:
+        ids = ("runAsUser", "runAsGroup", "fsGroup")
+        chosen = {name: self._one((0, 1000, 2**31 - 1)) for name in ids if self._one((0, 1))}
+        return {**chosen, **self._maybe("readOnlyRoot", lambda: self._one((True, False)))}
+
+    def _probe(self) -> dict[str, Any]:
+        port = self._one((1, 8000, 65535))
+        handlers = (
+            {"httpGet": {"port": port, **self._maybe("path", lambda: "/health?a=%20")}},
+            {"httpGet": {"port": port, "scheme": "HTTPS"}},
+            {"tcpSocket": {"port": port}},
+            {"exec": {"command": ["sh", "-c", self._value()]}},
+            {"none": True},
+        )
+        return {**self._one(handlers), **self._maybe("seconds", lambda: self._one((1, 7, 86400)))}
+
+    def _scratch(self) -> dict[str, Any]:
+        return {"size": self._quantity(), **self._maybe("mountPath", lambda: self._one(PATHS))}
 
     def _envs(self) -> list[dict[str, Any]]:
         names = self._random.sample(ENV_NAMES, self._random.randint(0, len(ENV_NAMES)))
@@ -160,10 +199,25 @@ class Specs:
         if self._random.random() < 0.6:
             return self._maybe("value", self._value)
         reference = {"name": self._one(SECRETS), "key": self._one(SECRET_KEYS)}
-        # Beside a value, and with words of Kubernetes that are not ours: both may be refused.
+        # Beside a value, which may be refused.
         beside = self._maybe("value", self._value) if self._one((0, 0, 0, 0, 1)) else {}
-        further = {"optional": True} if self._random.random() < 0.05 else {}
-        return {**beside, "valueFrom": {"secretKeyRef": {**reference, **further}}}
+        further = {"optional": self._one((True, False))} if self._one((0, 1)) else {}
+        sources = (
+            {"secretKeyRef": {**reference, **further}},
+            {"configMapKeyRef": {**reference, **further}},
+            {"fieldRef": {"fieldPath": self._one(FIELD_PATHS)}},
+        )
+        return {**beside, "valueFrom": self._one(sources)}
+
+    def _env_from(self) -> list[dict[str, Any]]:
+        kinds = ("secretRef", "configMapRef")
+        return [
+            {
+                **self._maybe("prefix", lambda: self._one(ENV_PREFIXES)),
+                self._one(kinds): {"name": self._one(SECRETS), **self._maybe("optional", bool)},
+            }
+            for _ in range(self._random.randint(0, 3))
+        ]
 
     def _ports(self) -> list[dict[str, Any]]:
         ports = []

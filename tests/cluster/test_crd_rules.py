@@ -30,6 +30,36 @@ ACCEPTED = {
         "template": {"ports": PORTS},
         "access": {"primaryPort": "http"},
     },
+    "variables of the loader and of the GPU runtime": {
+        "template": {
+            "envs": [
+                {"name": name, "value": "a"}
+                for name in (
+                    "LD_LIBRARY_PATH",
+                    "NVIDIA_DRIVER_CAPABILITIES",
+                    "CUDA_VISIBLE_DEVICES",
+                )
+            ]
+        }
+    },
+    "every field of the template": {
+        "template": {
+            "workingDir": "/w",
+            "args": ["\x1b"] * 1_000,
+            "envs": [{"name": f"A{n}", "value": "$$"} for n in range(1_000)],
+            "envFrom": [{"prefix": "A_", "configMapRef": {"name": "a", "optional": True}}],
+            "shmSize": "1Gi",
+            "scratch": {"size": "1Gi", "mountPath": "/data"},
+            "ephemeralStorage": "2Gi",
+            "imagePullSecrets": [{"name": "registry"}],
+            "annotations": {"a.b/c": "d"},
+            "terminationGracePeriodSeconds": 300,
+            "securityContext": {"runAsUser": 1, "fsGroup": 1, "readOnlyRoot": True},
+            "readiness": {"httpGet": {"path": "/health", "port": 1}},
+            "startup": {"exec": {"command": ["a"]}, "seconds": 7200},
+            "liveness": {"none": True},
+        }
+    },
     "a variable from a Secret": {
         "template": {
             "envs": [{"name": "TOKEN", "valueFrom": {"secretKeyRef": {"name": "hf", "key": "a"}}}]
@@ -40,12 +70,16 @@ REFUSED = {
     "memory that is not a quantity": ({"memory": "lots"}, "spec.memory"),
     "too little memory": ({"memory": "1Ki"}, "spec.memory"),
     "cpu finer than 1m": ({"cpu": "100u"}, "spec.cpu"),
-    "a reserved variable": (
-        {"template": {"envs": [{"name": "CUDA_VISIBLE_DEVICES", "value": "0"}]}},
+    "a variable of the platform": (
+        {"template": {"envs": [{"name": "UNIT_NAME", "value": "a"}]}},
         "spec.template.envs[0].name",
     ),
-    "a reserved prefix": (
-        {"template": {"envs": [{"name": "LD_PRELOAD", "value": "x"}]}},
+    "a prefix of the platform": (
+        {"template": {"envs": [{"name": "SERVERLESS_A", "value": "x"}]}},
+        "spec.template.envs[0].name",
+    ),
+    "a variable that grants devices": (
+        {"template": {"envs": [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}]}},
         "spec.template.envs[0].name",
     ),
     "a Secret of the platform": (
@@ -61,6 +95,35 @@ REFUSED = {
         },
         "spec.template.envs[0].valueFrom.secretKeyRef.name",
     ),
+    "two sources of a variable": (
+        {
+            "template": {
+                "envs": [
+                    {
+                        "name": "A",
+                        "valueFrom": {
+                            "fieldRef": {"fieldPath": "status.podIP"},
+                            "configMapKeyRef": {"name": "a", "key": "b"},
+                        },
+                    }
+                ]
+            }
+        },
+        "spec.template.envs[0].valueFrom",
+    ),
+    "variables of a Secret of the platform": (
+        {"template": {"envFrom": [{"secretRef": {"name": "gpu-platform-x"}}]}},
+        "spec.template.envFrom[0].secretRef.name",
+    ),
+    "a pull secret of the platform": (
+        {"template": {"imagePullSecrets": [{"name": "fn-1-queue"}]}},
+        "spec.template.imagePullSecrets[0].name",
+    ),
+    "a probe without a handler": (
+        {"template": {"readiness": {"seconds": 5}}},
+        "spec.template.readiness",
+    ),
+    "too little shared memory": ({"template": {"shmSize": "1Ki"}}, "spec.template.shmSize"),
     "a port number twice": (
         {"template": {"ports": [*PORTS, {"name": "again", "port": 80}]}},
         "spec.template.ports",

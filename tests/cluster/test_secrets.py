@@ -1,12 +1,13 @@
 """Templates that refer to Secrets: what is said while one is missing, and that it heals."""
 
 import base64
+from functools import partial
 from typing import Any
 
 import pytest
 
 from gpuplatform.errors import ClusterRejected
-from gpuplatform.kube.kinds import DEPLOYMENT, SECRET, STOCK_POOL, Manifest
+from gpuplatform.kube.kinds import CONFIG_MAP, DEPLOYMENT, SECRET, STOCK_POOL, Manifest
 from inventory.requests.pools import StockPoolPatch
 from inventory.services.pools import pool_update
 from tests.cluster.pools import Pools
@@ -76,6 +77,25 @@ def test_a_unit_says_which_secret_is_missing_and_recovers(installed: World, unit
     assert row.reason == "PodStartupFailed"
     assert 'CreateContainerConfigError: secret "hf" not found' in row.message
     units.settle("a", "Ready")
+
+
+def test_a_pool_waits_for_its_config_maps(installed: World, pools: Pools) -> None:
+    source = {"configMapKeyRef": {"name": "models", "key": "path"}}
+    optional = {"configMapKeyRef": {"name": "missing", "key": "a", "optional": True}}
+    envs = [{"name": "MODEL", "valueFrom": source}, {"name": "OTHER", "valueFrom": optional}]
+    all_of = [{"prefix": "A_", "configMapRef": {"name": "all"}}]
+    pools.create("a", template={"command": ["serve"], "envs": envs, "envFrom": all_of})
+
+    for name in ("all", "models"):
+        missing = f'configmap "{name}" not found'
+        pools.wait(partial(_says, pools, missing), lambda: pools.row("a").message)
+        installed.create(CONFIG_MAP, {"metadata": {"name": name}, "data": {"path": "/m"}})
+
+    pools.settle("a", "Ready")
+
+
+def _says(pools: Pools, text: str) -> bool:
+    return text in pools.reconcile("a").message
 
 
 def test_a_value_becomes_a_reference_and_a_value_again(

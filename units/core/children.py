@@ -15,6 +15,7 @@ from gpuplatform.planning.comparison import contains
 from gpuplatform.planning.ownership import is_controlled_by, patch_of
 from gpuplatform.planning.plan import Absent, Action, Create, Present
 from gpuplatform.workloads.drift import without_foreign_sources
+from gpuplatform.workloads.objects import POD_ANNOTATIONS_ANNOTATION
 from gpuplatform.workloads.pods import STOCK_PRIORITY_CLASS, UNIT_PRIORITY_CLASS
 from gpuplatform.workloads.releases import keeps_its_template
 from units.core import manifests
@@ -24,6 +25,8 @@ from units.core.sources import NoSource, SourceGone
 from units.core.view import UnitView
 
 _PRIORITY: Final = ("spec", "template", "spec", "priorityClassName")
+_OPTIONAL: Final = ("nodeSelector", "tolerations", "volumes", "imagePullSecrets")
+"""Fields of a pod that a spec can remove."""
 _CLASSES: Final = frozenset({STOCK_PRIORITY_CLASS, UNIT_PRIORITY_CLASS})
 
 
@@ -103,6 +106,8 @@ def _changed(unit: UnitView, live: Manifest, wanted: Manifest) -> list[Action]:
     if contains(live, part) and is_stamped and not is_drifted:
         return []
     annotations = {**marks.get("annotations", {}), **_stamp(unit)}
+    if is_whole and _recorded(live):
+        annotations = {POD_ANNOTATIONS_ANNOTATION: None, **annotations}
     patch = {
         "metadata": {**marks, "annotations": annotations},
         "spec": _with_removals(live, part["spec"]) if is_whole else part["spec"],
@@ -137,10 +142,24 @@ def _with_removals(live: Manifest, spec: Manifest) -> Manifest:
     selector = pod.get("nodeSelector")
     if selector and isinstance(before, dict):
         selector = {**dict.fromkeys(before), **selector}
-    optional = {"nodeSelector": selector}
-    optional |= {key: pod.get(key) for key in ("tolerations", "imagePullSecrets")}
+    security = {"fsGroup": None, **pod["securityContext"]}
+    optional = dict.fromkeys(_OPTIONAL) | pod
+    metadata = template["metadata"]
+    if previous := _recorded(live):
+        annotations = {**dict.fromkeys(previous), **metadata.get("annotations", {})}
+        metadata = {**metadata, "annotations": annotations}
     return {
         **spec,
         "strategy": {**spec["strategy"], "rollingUpdate": None},
-        "template": {**template, "spec": {**pod, **optional}},
+        "template": {
+            **template,
+            "metadata": metadata,
+            "spec": {**optional, "nodeSelector": selector, "securityContext": security},
+        },
     }
+
+
+def _recorded(live: Manifest) -> list[str]:
+    """Return the keys of the pod annotations of the previous spec."""
+    keys = field(live, "metadata", "annotations", POD_ANNOTATIONS_ANNOTATION)
+    return keys.split(",") if isinstance(keys, str) and keys else []

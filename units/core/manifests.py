@@ -57,6 +57,7 @@ def deployment(unit: UnitView, *, replicas: int, priority: str, settings: PodSet
     return _owned(unit).deployment(
         _pod(unit, priority, settings),
         pod_labels={**_labels(unit.name, unit.spec), UNIT_UID_LABEL: unit.uid},
+        pod_annotations=(unit.spec.template or PodTemplate()).annotations,
         replicas=replicas,
         spec_hash=spec_hash(unit.spec),
         settings=settings,
@@ -125,5 +126,5 @@ def _workload(unit: UnitView, priority: str, settings: PodSettings) -> Workload:
         settings=settings,
         priority_class=priority,
         placement=spec.placement,
-        probes_port=not unit.is_stock,
+        primary_port=spec.primary_port,
     )

@@ -44,14 +44,17 @@ def worker_pod(pod: Manifest, block: Serverless, image: str, *, unit: str, token
     function = {
         **function,
         "env": [*_shared_environment(block, unit), *function["env"]],
-        "volumeMounts": [_mount(_SOCKET_VOLUME, SOCKET_DIRECTORY)],
+        "volumeMounts": [*function["volumeMounts"], _mount(_SOCKET_VOLUME, SOCKET_DIRECTORY)],
         "lifecycle": _drain_hook(token),
     }
     return {
         **pod,
-        "terminationGracePeriodSeconds": block.timeout_seconds + GRACE_MARGIN_SECONDS,
+        "terminationGracePeriodSeconds": max(
+            block.timeout_seconds + GRACE_MARGIN_SECONDS, pod["terminationGracePeriodSeconds"]
+        ),
         "containers": [function, _sidecar(block, image, unit, token)],
         "volumes": [
+            *pod["volumes"],
             {"name": _SOCKET_VOLUME, "emptyDir": {}},
             {"name": _CREDENTIALS_VOLUME, "secret": {"secretName": block.credentials_secret}},
         ],

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 from django.utils.safestring import SafeString
 
@@ -139,22 +139,38 @@ class Detail:
         )
 
 
+_SOURCES: Final = {
+    "secretKeyRef": "Secret",
+    "secretRef": "Secret",
+    "configMapKeyRef": "ConfigMap",
+    "configMapRef": "ConfigMap",
+}
+
+
 def secrets_fact(spec: Any) -> Fact:
-    """Return the environment variables that come from Secrets, with the names of their keys.
+    """Return the environment variables that come from Secrets and ConfigMaps, without values.
 
     Args:
         spec: The spec of a resource or a function, which can have any shape.
     """
     found = []
     for variable in items(spec, "template", "envs"):
-        reference = field(variable, "valueFrom", "secretKeyRef")
-        if isinstance(reference, dict):
-            name, secret, key = (
+        for kind, reference in _references(field(variable, "valueFrom")):
+            name, source, key = (
                 shortened(str(part))
                 for part in (field(variable, "name"), reference.get("name"), reference.get("key"))
             )
-            found.append(f"{name} from Secret {secret}, key {key}")
+            found.append(f"{name} from {kind} {source}, key {key}")
+    for entry in items(spec, "template", "envFrom"):
+        prefix = shortened(str(field(entry, "prefix") or ""))
+        for kind, reference in _references(entry):
+            found.append(f"{prefix}… from {kind} {shortened(str(reference.get('name')))}")
     return Fact("Variables", "; ".join(found))
+
+
+def _references(source: Any) -> list[tuple[str, dict[str, Any]]]:
+    found = ((kind, field(source, name)) for name, kind in _SOURCES.items())
+    return [(kind, one) for kind, one in found if isinstance(one, dict)]
 
 
 def condition_lines(conditions: Any, *, failed: bool, cause: str = "") -> list[ConditionLine]:

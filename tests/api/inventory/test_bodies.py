@@ -10,6 +10,7 @@ import pytest
 from gpuplatform.operations.models import Operation
 from inventory.models import StockPool
 from tests.factories.inventory import create_body
+from tests.factories.template_pods import FULL_TEMPLATE
 from tests.fakes.api import POOLS, Answer, Api
 from tests.fakes.cluster import FakeCluster
 
@@ -127,7 +128,7 @@ def test_an_env_name_that_every_cluster_accepts_is_accepted(api: Api, name: str)
 
 @pytest.mark.parametrize(
     "name",
-    ["", "1ABC", "A B", "A=B", "=", "ÄB", "A\t", "A\n", "LD_PRELOAD", "NVIDIA_VISIBLE_DEVICES"],
+    ["", "1ABC", "A B", "A=B", "=", "ÄB", "A\t", "A\n", "UNIT_NAME", "NVIDIA_VISIBLE_DEVICES"],
 )
 def test_an_env_name_that_some_cluster_refuses_or_is_reserved_is_refused(
     api: Api, name: str
@@ -159,6 +160,14 @@ def test_a_variable_from_a_secret_is_accepted_and_shown_unchanged(api: Api) -> N
     assert api.post(POOLS, body).status == 200
 
 
+def test_every_field_of_a_template_is_accepted_and_shown_unchanged(api: Api) -> None:
+    body = create_body(template=FULL_TEMPLATE)
+
+    accepted(api.post(POOLS, body))
+
+    assert api.get(f"{POOLS}/{body['name']}").data["template"] == FULL_TEMPLATE
+
+
 SOURCE = "template.envs[1].valueFrom"
 
 
@@ -167,8 +176,11 @@ SOURCE = "template.envs[1].valueFrom"
     [
         ({"value": "plain"}, SOURCE),
         ({"value": ""}, SOURCE),
-        ({"valueFrom": {}}, f"{SOURCE}.secretKeyRef"),
-        ({"valueFrom": {"configMapKeyRef": {"name": "a", "key": "b"}}}, f"{SOURCE}.secretKeyRef"),
+        ({"valueFrom": {}}, SOURCE),
+        (
+            {"valueFrom": {"resourceFieldRef": {"resource": "limits.cpu"}}},
+            f"{SOURCE}.resourceFieldRef",
+        ),
         (
             {"valueFrom": {"secretKeyRef": {"name": "HF", "key": "b"}}},
             f"{SOURCE}.secretKeyRef.name",

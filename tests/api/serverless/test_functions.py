@@ -10,6 +10,7 @@ from pytest_django import DjangoAssertNumQueries
 from gpuplatform.operations.models import Operation
 from serverless.models import Function, Invocation
 from tests.factories.serverless import accept, function_row, tenant_row
+from tests.factories.template_pods import FULL_TEMPLATE
 from tests.fakes.api import Api
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("cluster")]
@@ -58,6 +59,13 @@ def test_template_may_reference_secrets_except_worker_credentials(api: Api) -> N
     )
     assert accepted.status == 202
     assert api.get(f"{FUNCTIONS}/echo").data["template"] == body("hf")["template"]
+
+
+def test_every_field_of_a_template_is_accepted_and_shown_unchanged(api: Api) -> None:
+    reply = api.post(FUNCTIONS, {**BODY, "template": FULL_TEMPLATE})
+
+    assert reply.status == 202
+    assert api.get(f"{FUNCTIONS}/echo").data["template"] == FULL_TEMPLATE
 
 
 def test_writes_are_replayed_and_conflict(api: Api) -> None:

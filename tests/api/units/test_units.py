@@ -9,6 +9,7 @@ from django.db.models.functions import Now
 from pytest_django import DjangoAssertNumQueries, Settings
 
 from gpuplatform.operations.models import Operation
+from tests.factories.template_pods import FULL_TEMPLATE
 from tests.factories.unit_rows import spec_row, stock_row, unit_row
 from tests.fakes.api import UNITS, Answer, Api
 from tests.fakes.cluster import FakeCluster
@@ -74,6 +75,17 @@ def test_a_template_may_reference_secrets_except_the_platforms(
     )
     assert accepted.status == 202
     assert api.get(f"{UNITS}/trainer").data["template"] == body("hf")["template"]
+
+
+def test_every_field_of_a_template_is_accepted_and_shown_unchanged(
+    api: Api, cluster: FakeCluster
+) -> None:
+    stock_row()
+
+    reply = api.post(UNITS, {**BODY, "template": FULL_TEMPLATE})
+
+    assert reply.status == 202
+    assert api.get(f"{UNITS}/trainer").data["template"] == FULL_TEMPLATE
 
 
 def test_writes_are_replayed_and_conflict(api: Api, cluster: FakeCluster) -> None:
@@ -208,7 +220,7 @@ def test_a_unit_without_its_resource_has_no_etag(api: Api) -> None:
         ({"access": {"scheme": "gopher"}}, "access.scheme"),
         ({"access": []}, "access"),
         ({"template": {"ports": [{"name": "web", "port": 0}]}}, "template.ports[0].port"),
-        ({"template": {"envs": [{"name": "LD_PRELOAD"}]}}, "template.envs[0].name"),
+        ({"template": {"envs": [{"name": "NVIDIA_VISIBLE_DEVICES"}]}}, "template.envs[0].name"),
         ({"memory": "1Gi"}, "memory"),
         ({"gpu": 2}, "gpu"),
     ],

@@ -10,7 +10,7 @@ from gpuplatform.crds.schema import structural
 from gpuplatform.deployment.installation import CRDS, file_name
 from inventory.core.crd import STOCK_POOL_CRD
 
-FORBIDDEN = {"$ref", "$defs", "title", "examples", "const", "anyOf", "additionalProperties"}
+FORBIDDEN = {"$ref", "$defs", "title", "examples", "const", "anyOf"}
 
 
 class Nested(BaseModel):
@@ -34,7 +34,7 @@ def nodes(schema: Any) -> Iterator[dict[str, Any]]:
     """Yield every schema within, without mistaking property names for keywords."""
     yield schema
     children = [*schema.get("properties", {}).values()]
-    children += [schema["items"]] if "items" in schema else []
+    children += [schema[key] for key in ("items", "additionalProperties") if key in schema]
     for child in children:
         yield from nodes(child)
 

@@ -44,6 +44,7 @@ CHECKS: Final[tuple[tuple[Callable[[str], object], list[str]], ...]] = (
         ],
     ),
     (text.container_text, ["a\x00b", "ü" * 16385]),
+    (text.page_text, ["a\x1bb"]),
     (text.no_surrogates, ["\ud800"]),
 )
 
@@ -84,10 +85,10 @@ BODIES: Final[tuple[tuple[Callable[[object], object], list[object]], ...]] = (
             {**POOL, "gpus": 1},
             {**POOL, "memory": None},
             {**POOL, "template": {"command": [" "]}},
-            {**POOL, "template": {"args": ["a"] * 101}},
+            {**POOL, "template": {"args": ["a"] * 10_001}},
             {**POOL, "template": {"args": ["a" * 32000] * 9}},
             {**POOL, "template": {"envs": [ENV, ENV]}},
-            {**POOL, "template": {"envs": [{"name": "LD_PRELOAD"}]}},
+            {**POOL, "template": {"envs": [{"name": "NVIDIA_VISIBLE_DEVICES"}]}},
             {
                 **POOL,
                 "template": {

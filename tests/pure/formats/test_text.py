@@ -2,7 +2,7 @@
 
 import pytest
 
-from gpuplatform.formats.text import container_text, no_surrogates, quoted
+from gpuplatform.formats.text import container_text, no_surrogates, page_text, quoted
 
 
 @pytest.mark.parametrize(
@@ -10,6 +10,20 @@ from gpuplatform.formats.text import container_text, no_surrogates, quoted
 )
 def test_ordinary_text_passes(text: str) -> None:
     assert container_text(text) == text
+    assert page_text(text) == text
+
+
+@pytest.mark.parametrize(
+    "text", ["\x01", "\x1b[31m", "\x7f", "\x85", "\u2028", "\ufffe", "\uffff", "\x0b\x0c"]
+)
+def test_a_container_can_have_control_characters(text: str) -> None:
+    assert container_text(text) == text
+
+
+@pytest.mark.parametrize("char", ["\x00", "\ud800"])
+def test_a_container_cannot_have_nul_or_surrogates(char: str) -> None:
+    with pytest.raises(ValueError, match=f"U\\+{ord(char):04X}"):
+        container_text(f"a{char}b")
 
 
 @pytest.mark.parametrize(
@@ -32,7 +46,7 @@ def test_ordinary_text_passes(text: str) -> None:
 )
 def test_unsafe_characters_are_rejected_by_code_point(char: str) -> None:
     with pytest.raises(ValueError, match=f"U\\+{ord(char):04X}"):
-        container_text(f"a{char}b")
+        page_text(f"a{char}b")
 
 
 def test_the_limit_counts_bytes() -> None:

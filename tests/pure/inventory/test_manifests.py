@@ -73,11 +73,19 @@ def test_a_spec_cannot_change_the_security_context() -> None:
     assert container["securityContext"] == {"allowPrivilegeEscalation": False}
 
 
-def test_requests_equal_limits() -> None:
+def test_requests_equal_limits_except_of_storage() -> None:
     [container] = deployment(**FULL)["spec"]["template"]["spec"]["containers"]
+    size = {"memory": "16Gi", "nvidia.com/gpu": "2"}
 
-    assert container["resources"]["requests"] == container["resources"]["limits"]
-    assert container["resources"]["limits"] == {"memory": "16Gi", "nvidia.com/gpu": "2"}
+    assert container["resources"]["requests"] == {**size, "ephemeral-storage": "0"}
+    assert container["resources"]["limits"] == {**size, "ephemeral-storage": "500Gi"}
+
+
+def test_the_pods_have_the_annotations_of_the_template() -> None:
+    found = deployment(template={"command": ["serve"], "annotations": {"b": "2", "a": "1"}})
+
+    assert found["spec"]["template"]["metadata"]["annotations"] == {"a": "1", "b": "2"}
+    assert "annotations" not in deployment(**FULL)["spec"]["template"]["metadata"]
 
 
 def test_equal_specs_and_scaling_have_one_hash() -> None:

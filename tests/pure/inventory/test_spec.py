@@ -35,7 +35,7 @@ def secret(variable: str = "A", **changes: Any) -> dict[str, Any]:
 
 _REFERENCE = "valueFrom.secretKeyRef"
 ODD_SOURCES: list[tuple[dict[str, Any], str]] = [
-    ({"name": "A", "valueFrom": {}}, _REFERENCE),
+    ({"name": "A", "valueFrom": {}}, "valueFrom"),
     ({"name": "A", "valueFrom": None}, "valueFrom"),
     ({"name": "A", "valueFrom": "hf"}, "valueFrom"),
     ({"name": "A", "valueFrom": {"secretKeyRef": None}}, _REFERENCE),
@@ -43,7 +43,7 @@ ODD_SOURCES: list[tuple[dict[str, Any], str]] = [
     ({"name": "A", "valueFrom": {"secretKeyRef": {"name": "n"}}}, f"{_REFERENCE}.key"),
     ({"name": "A", "value": "x"} | secret(), "valueFrom"),
     ({"name": "A", "value": ""} | secret(), "valueFrom"),
-    (secret(optional=True), f"{_REFERENCE}.optional"),
+    (secret(optional="true"), f"{_REFERENCE}.optional"),
     (secret(namespace="kube-system"), f"{_REFERENCE}.namespace"),
     *((secret(name=odd), f"{_REFERENCE}.name") for odd in ("", "A", "a_b", "a..b", "-a", "a/b")),
     *((secret(name=odd), f"{_REFERENCE}.name") for odd in ("a ", "x" * 254, 1, None)),
@@ -67,6 +67,9 @@ ODD_SOURCES: list[tuple[dict[str, Any], str]] = [
         templated(envs=[{"name": "A-B", "value": "x\ty\n"}, {"name": "A.B"}, {"name": "PATH"}]),
         templated(ports=[PORT, {"name": "http-udp", "port": 80, "protocol": "UDP"}]),
         templated(command=["sh", "-c", ""], args=["", "🚀"]),
+        templated(args=["\x1b[31m", "\x7f"], envs=[{"name": "A", "value": "\x01\u2028\uffff"}]),
+        templated(envs=[{"name": f"A{n}", "value": "x" * 250} for n in range(1_000)]),
+        templated(args=["x" * 262] * 1_000),
         templated(envs=[secret(), {"name": "B", "value": ""}, {"name": "C"}]),
         templated(envs=[secret(name="a.b-c.9", key="A_b-c.9"), secret("B", key=".a..b")]),
         templated(envs=[secret(name="fn-queue"), secret("B", name="fn-1-queue-of-mine")]),
@@ -131,14 +134,19 @@ def test_accepted(value: dict[str, Any]) -> None:
         (templated(envs=[{"name": "A", "value": "x" * 32769}]), "template.envs[0].value"),
         *((templated(envs=[odd]), f"template.envs[0].{field}") for odd, field in ODD_SOURCES),
         (templated(envs=[secret(), secret()]), "template.envs[1].name"),
-        (templated(envs=[secret("LD_PRELOAD")]), "template.envs[0].name"),
+        (templated(envs=[secret("NVIDIA_VISIBLE_DEVICES")]), "template.envs[0].name"),
         (templated(envs=[{"name": "A"}, {"name": "A", "value": "b"}]), "template.envs[1].name"),
         (templated(envs=[{"name": f"A{n}"} for n in range(MAX_ENTRIES + 1)]), "template.envs"),
+        (templated(args=["x" * 256] * 1_025), "template"),
+        (
+            templated(ports=[{"name": f"p{n}", "port": n + 1} for n in range(101)]),
+            "template.ports",
+        ),
         (templated(envs=[{"name": f"A{n}", "value": "x" * 32768} for n in range(9)]), "template"),
         (templated(command=[""]), "template.command"),
         (templated(command=["sh", None]), "template.command[1]"),
         (templated(command="sh"), "template.command"),
-        (templated(args=["a", "\x7f"]), "template.args[1]"),
+        (templated(args=["a", "\x00"]), "template.args[1]"),
         (templated(args=["\ud800"]), "template.args[0]"),
         (templated(hostNetwork=True), "template.hostNetwork"),
         (templated(ports=[{"name": "http"}]), "template.ports[0].port"),
@@ -160,11 +168,13 @@ def test_rejected_with_the_path_of_the_field(value: object, field: str) -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        "LD_PRELOAD",
         "NVIDIA_VISIBLE_DEVICES",
-        "CUDA_VISIBLE_DEVICES",
-        "KUBERNETES_SERVICE_HOST",
+        "NVIDIA_MIG_CONFIG_DEVICES",
+        "NVIDIA_MIG_MONITOR_DEVICES",
+        "NVIDIA_IMEX_CHANNELS",
+        "AMD_VISIBLE_DEVICES",
         "SERVERLESS_QUEUE",
+        "SERVERLESS_",
         "SPEC_NAME",
         "POOL_NAME",
         "UNIT_NAME",
@@ -174,6 +184,27 @@ def test_rejected_with_the_path_of_the_field(value: object, field: str) -> None:
 )
 def test_names_that_the_platform_sets_are_reserved(name: str) -> None:
     assert fields_of(templated(envs=[{"name": name, "value": "all"}])) == ["template.envs[0].name"]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "LD_LIBRARY_PATH",
+        "LD_PRELOAD",
+        "NVIDIA_DRIVER_CAPABILITIES",
+        "NVIDIA_TF32_OVERRIDE",
+        "CUDA_VISIBLE_DEVICES",
+        "KUBERNETES_NAMESPACE",
+        "KUBERNETES_SERVICE_HOST",
+        "SERVERLESS",
+        "GPU_COUNTS",
+    ],
+)
+def test_other_names_belong_to_the_user(name: str) -> None:
+    spec = StockPoolSpec.parse(templated(envs=[{"name": name, "value": "all"}]))
+
+    assert spec.template is not None
+    assert [one.name for one in spec.template.envs] == [name]
 
 
 @pytest.mark.parametrize(

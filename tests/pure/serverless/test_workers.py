@@ -122,7 +122,10 @@ def test_a_worker_of_an_earlier_release_keeps_its_sidecar_and_its_hash() -> None
 def test_only_sidecar_mounts_credentials() -> None:
     function, sidecar = pod(worker_spec())["containers"]
 
-    assert [one["mountPath"] for one in function["volumeMounts"]] == ["/run/serverless"]
+    assert [one["mountPath"] for one in function["volumeMounts"]] == [
+        "/dev/shm",
+        "/run/serverless",
+    ]
     assert {one["mountPath"] for one in sidecar["volumeMounts"]} == {
         "/run/serverless",
         "/run/queue",
@@ -180,6 +183,14 @@ def test_grace_period_exceeds_drain() -> None:
     environment = {one["name"]: one["value"] for one in made["containers"][1]["env"]}
     drain = int(environment["SERVERLESS_DRAIN_SECONDS"])
     assert 3600 < drain < made["terminationGracePeriodSeconds"]
+
+
+def test_template_cannot_shorten_grace_period() -> None:
+    template = {"terminationGracePeriodSeconds": 1}
+    longer = {"terminationGracePeriodSeconds": 3600}
+
+    assert pod(worker_spec(template=template))["terminationGracePeriodSeconds"] == 135
+    assert pod(worker_spec(template=longer))["terminationGracePeriodSeconds"] == 3600
 
 
 @pytest.mark.parametrize(

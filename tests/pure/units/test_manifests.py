@@ -40,6 +40,9 @@ FULL: dict[str, Any] = {
 }
 
 
+TWO_PORTS = {"ports": [{"name": "ssh", "port": 22}, {"name": "http", "port": 8000}]}
+
+
 def text(manifest: Manifest) -> str:
     return yaml.safe_dump(manifest, sort_keys=False)
 
@@ -95,6 +98,13 @@ def test_variables_of_the_platform_precede_those_of_the_user() -> None:
     assert names == ["SPEC_NAME", "UNIT_NAME", "GPU_COUNT", "MEMORY_LIMIT", "MODEL", "EMPTY"]
 
 
+@pytest.mark.parametrize(("gpu", "devices"), [(0, "void"), (1, None)])
+def test_a_unit_without_gpus_sees_no_gpu(gpu: int, devices: str | None) -> None:
+    found = {one["name"]: one.get("value") for one in container(unit_resource(gpu=gpu))["env"]}
+
+    assert found.get("NVIDIA_VISIBLE_DEVICES") == devices
+
+
 def test_the_selector_is_only_the_label_of_the_unit() -> None:
     found = deployment(unit_resource(**FULL))
 
@@ -102,11 +112,12 @@ def test_the_selector_is_only_the_label_of_the_unit() -> None:
     assert found["spec"]["selector"] == {"matchLabels": {"runtime.lokiwager.io/unit": "trainer"}}
 
 
-def test_requests_equal_limits() -> None:
+def test_requests_equal_limits_except_of_storage() -> None:
     resources = container(unit_resource(**FULL))["resources"]
+    size = {"cpu": "8", "memory": "64Gi", "nvidia.com/gpu": "2"}
 
-    assert resources["requests"] == resources["limits"]
-    assert resources["limits"] == {"cpu": "8", "memory": "64Gi", "nvidia.com/gpu": "2"}
+    assert resources["requests"] == {**size, "ephemeral-storage": "0"}
+    assert resources["limits"] == {**size, "ephemeral-storage": "500Gi"}
 
 
 def test_a_spec_cannot_change_the_security_context() -> None:
@@ -136,13 +147,19 @@ def test_an_image_without_a_command_runs_its_entry_point() -> None:
     ("unit", "port"),
     [
         (unit_resource(**FULL), 8080),
+        (unit_resource(template=TWO_PORTS), 22),
+        (unit_resource(template=TWO_PORTS, access={"primaryPort": "http"}), 8000),
+        (unit_resource(template=FULL["template"], access={"primaryPort": "dns"}), 8080),
         (unit_resource(template={"ports": [{"name": "d", "port": 1, "protocol": "UDP"}]}), None),
         (unit_resource(template={}), None),
         (stock_resource(template=PORTS), None),
     ],
-    ids=["first TCP port", "none over TCP", "no port", "stock"],
+    ids=[
+        *("primary port", "first port", "second port", "primary port over UDP"),
+        *("none over TCP", "no port", "stock"),
+    ],
 )
-def test_an_active_unit_has_a_readiness_probe_on_its_first_port(
+def test_an_active_unit_has_a_readiness_probe_on_its_primary_port(
     unit: Manifest, port: int | None
 ) -> None:
     probe = container(unit).get("readinessProbe")

@@ -3,6 +3,8 @@
 import copy
 from typing import Any
 
+import pytest
+
 from gpuplatform.planning.plan import Absent, Apply, Patch, Present
 from gpuplatform.workloads.drift import without_foreign_sources
 from gpuplatform.workloads.owner import Children
@@ -58,9 +60,45 @@ def test_only_unwanted_sources_are_removed_from_this_version() -> None:
     assert patch.patch["metadata"] == {"uid": "u-1", "resourceVersion": "7"}
 
 
+@pytest.mark.parametrize(
+    ("found", "left"),
+    [
+        ({"configMapKeyRef": {"name": "a", "key": "b"}}, {"name": "TOKEN"}),
+        ({**SOURCE, "fieldRef": {}}, {"name": "TOKEN", "valueFrom": SOURCE}),
+    ],
+)
+def test_another_source_is_removed(found: dict[str, Any], left: dict[str, Any]) -> None:
+    patch = without_foreign_sources(live(TOKEN={"valueFrom": found}), WANTED)
+
+    assert env(patch)["TOKEN"] == left
+
+
+def test_another_handler_and_another_volume_source_are_removed() -> None:
+    template = {"command": ["serve"], "ports": [{"name": "http", "port": 80}]}
+    wanted = manifests.deployment(PoolView.parse(pool_resource(template=template)))
+    found = copy.deepcopy(wanted)
+    found["metadata"] |= {"uid": "u-1", "resourceVersion": "7"}
+    pod = found["spec"]["template"]["spec"]
+    pod["volumes"] = [{"name": "theirs", "configMap": {}}, {"name": "shm", "hostPath": {}}]
+    pod["containers"][0]["readinessProbe"] = {"httpGet": {"port": 80}, "periodSeconds": 9}
+    assert without_foreign_sources({**wanted, "metadata": found["metadata"]}, wanted) is None
+
+    patch = without_foreign_sources(found, wanted)
+
+    assert patch is not None
+    changed = patch.patch["spec"]["template"]["spec"]
+    assert changed["volumes"] == [{"name": "theirs", "configMap": {}}, {"name": "shm"}]
+    assert changed["containers"][0]["readinessProbe"] == {"periodSeconds": 9}
+
+
 def test_malformed_containers_are_left_alone() -> None:
     found = live()
-    found["spec"]["template"]["spec"]["containers"] = [None, {"name": "runtime-worker", "env": 3}]
+    found["spec"]["template"]["spec"]["containers"] = [
+        None,
+        {"name": "runtime-worker", "env": 3, "readinessProbe": 3},
+    ]
+
+    found["spec"]["template"]["spec"]["volumes"] = [None, {"name": "theirs"}]
 
     assert without_foreign_sources(found, WANTED) is None
 

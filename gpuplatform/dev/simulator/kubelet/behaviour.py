@@ -8,6 +8,8 @@ import shlex
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from gpuplatform.dev.simulator.kubelet.expansion import expanded_command, expanded_environment
+
 Manifest: TypeAlias = dict[str, Any]
 
 ECHO_IMAGE = "registry.example.com/echo:1"
@@ -58,8 +60,7 @@ class Behaviour:
 
 def behaviour_of(container: Manifest) -> Behaviour:
     """Return the behaviour of `container`, an entry of `spec.containers` of a pod."""
-    envs = {env["name"]: env.get("value", "") for env in container.get("env") or []}
-    command = [*(container.get("command") or []), *(container.get("args") or [])]
+    envs, command = expanded_environment(container), expanded_command(container)
     image = full_reference(container.get("image", ""))
     return Behaviour(
         image=image,

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, TypeAlias
 
 from gpuplatform.dev.simulator.kubelet.behaviour import Behaviour, Exit
+from gpuplatform.dev.simulator.kubelet.expansion import expanded_environment
 from gpuplatform.images import ECHO_IMAGE, SIDECAR_COMMAND
 
 Manifest: TypeAlias = dict[str, Any]
@@ -86,7 +87,7 @@ def environment(
     """Return the environment of the process: the translated variables of the container.
 
     `ports` maps the ports of the pod to local ports. `secrets` contains the variables with values
-    from Secrets, which are not translated.
+    from Secrets and ConfigMaps, which are not translated.
     """
     folders = volume_folders(pod)
     mounts = {
@@ -96,10 +97,11 @@ def environment(
     }
     addresses = {f":{inside}": f"127.0.0.1:{outside}" for inside, outside in ports.items()}
     found = dict(secrets)
+    values = expanded_environment(container)
     for entry in container.get("env") or []:
-        if "secretKeyRef" in (entry.get("valueFrom") or {}):
+        if {"secretKeyRef", "configMapKeyRef"} & {*(entry.get("valueFrom") or {})}:
             continue
-        text = str(entry.get("value") or _from_field(pod, entry))
+        text = values.get(entry["name"]) or _from_field(pod, entry)
         found[entry["name"]] = addresses.get(text) or _translated(text, mounts)
     return found
 
