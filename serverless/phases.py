@@ -152,9 +152,12 @@ class InvocationState(TextChoices):
 
         Queued ──> Running ──> Succeeded | Failed | Expired
           │           └──────> DeadLettered ──replay (operator)──> Queued
-          └──> Cancelled
+          └──> Cancelled | Expired
 
-    The result of a newer attempt replaces an older result, and a success replaces a failure.
+    The result of a newer attempt replaces an older result, and a success replaces a failure. An
+    invocation that ended before a worker started it (`NEVER_STARTED`) keeps its end: whether the
+    row is still Queued decides between the expiry and the report of a worker, as for a
+    cancellation.
     """
 
     QUEUED = "Queued", "Queued"
@@ -172,7 +175,10 @@ INVOCATION_STATES: MappingProxyType[InvocationState, str] = MappingProxyType(
         InvocationState.RUNNING: "A worker has started the invocation.",
         InvocationState.SUCCEEDED: "The function responded. The result is stored for seven days.",
         InvocationState.FAILED: "The invocation failed. See the failure class.",
-        InvocationState.EXPIRED: "The function exceeded the timeout.",
+        InvocationState.EXPIRED: (
+            "No worker started the invocation in time, or the function exceeded the timeout. See"
+            " the failure class."
+        ),
         InvocationState.CANCELLED: "The invocation was cancelled while it was queued.",
         InvocationState.DEAD_LETTERED: (
             "The invocation used all attempts without a response. An operator can replay it."
@@ -206,9 +212,13 @@ class FailureClass(StrEnum):
     DISPATCH_ERROR = "dispatch_error"
     FRAMEWORK_ERROR = "framework_error"
     FRAMEWORK_TIMEOUT = "framework_timeout"
+    QUEUE_TIMEOUT = "queue_timeout"
     RESULT_STORE_ERROR = "result_store_error"
     RETRY_EXHAUSTED = "retry_exhausted"
 
+
+NEVER_STARTED = frozenset({FailureClass.QUEUE_TIMEOUT})
+"""The failure classes of expired invocations that no worker started. A late result is ignored."""
 
 BLOCKING_REASONS = frozenset(
     {FunctionReason.NO_CAPACITY, FunctionReason.WORKER_FAILED, FunctionReason.QUEUE_UNAVAILABLE}
@@ -249,6 +259,12 @@ FAILURE_CLASSES: MappingProxyType[str, Explanation] = MappingProxyType(
             "Increase timeoutSeconds or make the function faster, then invoke it again with a new"
             " invocationID.",
             title="The function exceeded the timeout",
+        ),
+        FailureClass.QUEUE_TIMEOUT: Explanation(
+            "No worker started the invocation within its `expiresInSeconds`. The message contains"
+            " the reason for which the function could not start it.",
+            "Resolve the reason, then invoke the function again with a new invocationID.",
+            title="No worker started in time",
         ),
         FailureClass.RESULT_STORE_ERROR: Explanation(
             "The database rejected the result that the worker sent.",

@@ -63,6 +63,8 @@ class InvocationMessage(BaseModel):
     receipt: str = Field(alias="X-Invocation-Receipt")
     content_type: str = Field(alias="X-Content-Type")
     timeout_seconds: Positive = Field(alias="X-Timeout-Seconds")
+    expires_at: AwareDatetime | None = Field(default=None, alias="X-Expires-At")
+    """Time from which no worker starts the invocation, or `None`."""
     payload: bytes
     headers: dict[str, str] = Field(default_factory=dict)
 
@@ -73,7 +75,7 @@ class InvocationMessage(BaseModel):
 
     def encoded_headers(self) -> dict[str, str]:
         """Return the headers of the message. The body of the message is the payload."""
-        fields = self.model_dump(by_alias=True, exclude={"payload", "headers"})
+        fields = self.model_dump(by_alias=True, exclude={"payload", "headers"}, exclude_none=True)
         return {
             MSG_ID: self.message_id,
             **{name: str(value) for name, value in fields.items()},

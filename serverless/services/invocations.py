@@ -4,7 +4,7 @@ import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Final
+from typing import Any, Final
 
 from django.db import IntegrityError, transaction
 from django.db.models import F
@@ -48,7 +48,7 @@ def invocation_accept(*, tenant: Tenant, body: InvocationCreate) -> AcceptedInvo
     """Accept an invocation, or return the invocation that an earlier identical request created.
 
     An accepted invocation ends with a result, with a failure or as a dead letter, even if the
-    queue loses it.
+    queue loses it. If no worker starts it in time, it expires.
 
     Raises:
         NotFound: If the function does not exist.
@@ -69,6 +69,7 @@ def invocation_accept(*, tenant: Tenant, body: InvocationCreate) -> AcceptedInvo
     try:
         with transaction.atomic():
             invocation.save(force_insert=True)
+            _set_expiry(invocation)
             outbox_notify()
     except IntegrityError:
         known = _known(tenant, invocation.invocation_id, digest)
@@ -128,6 +129,7 @@ def invocation_replay(*, tenant: Tenant, invocation_id: str, operation_id: str) 
             started_at=None,
             completed_at=None,
             stored_at=None,
+            expires_at=_expiry(Now(), invocation.expires_in_seconds),
             failure_class="",
             error="",
         )
@@ -189,6 +191,8 @@ def _check_accepts(function: Function) -> None:
 
 
 def _row(function: Function, body: InvocationCreate, digest: str) -> Invocation:
+    spec = function.parsed_spec
+    given = body.expires_in_seconds
     return Invocation(
         tenant_id=function.tenant_id,
         function=function,
@@ -198,9 +202,22 @@ def _row(function: Function, body: InvocationCreate, digest: str) -> Invocation:
         content_type=body.content_type,
         headers=body.headers,
         payload=body.payload_bytes(),
-        timeout_seconds=body.timeout_seconds or function.parsed_spec.timeout_seconds,
+        timeout_seconds=body.timeout_seconds or spec.timeout_seconds,
+        expires_in_seconds=spec.expires_in_seconds if given is None else given,
         publications=1,
     )
+
+
+def _set_expiry(invocation: Invocation) -> None:
+    """Set the time at which a new invocation expires, on the clock of the database."""
+    expires_at = _expiry(invocation.accepted_at, invocation.expires_in_seconds)
+    if expires_at is not None:
+        Invocation.objects.filter(pk=invocation.pk).update(expires_at=expires_at)
+        invocation.expires_at = expires_at
+
+
+def _expiry(since: Any, seconds: int) -> Any:
+    return since + timedelta(seconds=seconds) if seconds else None
 
 
 def _accept(

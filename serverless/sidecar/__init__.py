@@ -11,6 +11,7 @@ HTTP requests and no credentials.
 | responds with 429, or 500 and above     | retried after the backoff; Failed after all attempts  |
 | closes the connection, or crashes       | retried after the backoff; Failed after all attempts  |
 | exceeds the timeout                     | Expired, framework_timeout                            |
+| is not called: the invocation expired   | Expired, queue_timeout, if the platform confirms it   |
 | is not called: the message is malformed | rejected with a reason, dead-lettered                 |
 | loses its sidecar                       | delivered to another worker after the ack wait        |
 

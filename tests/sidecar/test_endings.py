@@ -1,9 +1,11 @@
 """Outcomes of invocations, as the sidecar reports them for each behavior of a function."""
 
 import json
+from datetime import timedelta
 
 import pytest
 
+from gpuplatform.clock import now
 from gpuplatform.dev.embedded.processes import wait_until
 from serverless.queue.messages import MAX_RESULT_BYTES, decode_advisory
 from serverless.queue.names import ADVISORIES, ADVISORY_CONSUMER
@@ -88,6 +90,19 @@ def test_hanging_function_times_out(rig: Rig) -> None:
     assert (found.state, found.failure_class) == ("Expired", "framework_timeout")
     assert "within 1 second." in found.error
     assert (found.completed_at - found.started_at).total_seconds() < 2
+    assert wait_until(lambda: is_empty(rig), 5)
+
+
+def test_expired_invocation_is_not_started(rig: Rig) -> None:
+    rig.worker()
+
+    late = rig.finished(rig.invoke_until(now() - timedelta(seconds=1)))
+    soon = rig.finished(rig.invoke_until(now() + timedelta(hours=1)))
+    confirmed = rig.finished(rig.invoke_until(now() - timedelta(seconds=1), publication=2))
+
+    assert (late.state, late.failure_class) == ("Expired", "queue_timeout")
+    assert (late.status_code, late.body) == (None, b"")
+    assert [soon.state, confirmed.state] == ["Succeeded", "Succeeded"]
     assert wait_until(lambda: is_empty(rig), 5)
 
 

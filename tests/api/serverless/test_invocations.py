@@ -3,7 +3,7 @@
 import base64
 import threading
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, ClassVar
 from urllib.parse import parse_qs, urlsplit
 
@@ -30,7 +30,7 @@ INVOCATIONS = "/api/v1/serverless/invocations"
 BODY: dict[str, Any] = {"invocationID": "one", "requestID": "echo", "payload": '{"a": 1}'}
 SHAPE = {
     "invocationID", "requestID", "mode", "state", "failureClass", "attempts", "worker",
-    "acceptedAt", "startedAt", "completedAt", "result", "error", "blocked",
+    "acceptedAt", "expiresAt", "startedAt", "completedAt", "result", "error", "blocked",
 }  # fmt: skip
 RESULT = {
     "statusCode", "contentType", "headers", "body", "bodyEncoding", "bodyBytes", "truncated",
@@ -93,6 +93,29 @@ def test_queued_invocation_shows_why_function_is_blocked(api: Api) -> None:
     Function.objects.update(phase="Failed", reason="WorkerFailed")
     end()
     assert api.get(f"{INVOCATIONS}/one").data["blocked"] is None
+
+
+def test_expiry_is_shown_and_of_same_request(api: Api) -> None:
+    function_row("echo")
+    body = {**BODY, "expiresInSeconds": 60}
+
+    accepted = api.post(INVOCATIONS, body)
+
+    row = Invocation.objects.get()
+    expires_at = datetime.fromisoformat(accepted.data["expiresAt"])
+    assert expires_at - row.accepted_at == timedelta(seconds=60)
+    assert api.post(INVOCATIONS, body).data["expiresAt"] == accepted.data["expiresAt"]
+    assert api.post(INVOCATIONS, BODY).code == "operation_conflict"
+
+
+@pytest.mark.parametrize("seconds", [-1, 7 * 24 * 3600 + 1, 1.5, "60", True])
+def test_invalid_expiry_is_rejected(api: Api, seconds: object) -> None:
+    function_row("echo")
+
+    answer = api.post(INVOCATIONS, {**BODY, "expiresInSeconds": seconds})
+
+    assert (answer.status, answer.fields) == (400, ["expiresInSeconds"])
+    assert not Invocation.objects.exists()
 
 
 def test_omitted_id_is_generated(api: Api) -> None:
