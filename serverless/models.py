@@ -184,6 +184,9 @@ class Invocation(models.Model):
         db_default=0,
         help_text="Maximum time in seconds until a worker starts the invocation, or 0.",
     )
+    repeated_calls = models.PositiveIntegerField(
+        default=0, db_default=0, help_text="Number of repeated requests with the same id."
+    )
     expires_at = _optional_time("Time at which the invocation expires unless it has started.")
     publications = models.PositiveSmallIntegerField(
         default=0, help_text="Number of publications to the queue."

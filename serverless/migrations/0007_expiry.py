@@ -16,6 +16,11 @@ class Migration(migrations.Migration):
             name="expires_in_seconds",
             field=models.PositiveIntegerField(db_default=0, default=0),
         ),
+        migrations.AddField(
+            model_name="invocation",
+            name="repeated_calls",
+            field=models.PositiveIntegerField(db_default=0, default=0),
+        ),
         migrations.AddIndex(
             model_name="invocation",
             index=models.Index(

@@ -62,6 +62,20 @@ def invocation_expire(key: int, publication: int) -> int:
     return 0 if row is None else _expire(due.filter(pk=key), row.function)
 
 
+def invocation_drop(row: Invocation) -> int:
+    """Expire a queued invocation whose caller left; return 1 if it expired.
+
+    It is unchanged if a worker has started it, or if the caller has repeated the request since
+    `row` was read and may wait for it.
+    """
+    rows = Invocation.objects.filter(
+        pk=row.pk, repeated_calls=row.repeated_calls, state=InvocationState.QUEUED
+    )
+    text = "The caller closed the connection before a worker started the invocation."
+    text = f"{text} {_waited_for(row.function)}"
+    return _end(rows, InvocationState.EXPIRED, text, FailureClass.CALLER_LEFT)
+
+
 def expired_messages(limit: int) -> QuerySet[Invocation]:
     """Return up to `limit` expired invocations whose messages have to be deleted."""
     return Invocation.objects.filter(EXPIRED_MESSAGE).order_by("id")[:limit]
@@ -74,8 +88,12 @@ def expired_message_deleted(row: Invocation) -> None:
 
 
 def _expire(rows: QuerySet[Invocation], function: Function) -> int:
-    waited_for = wait_description(function.reason, function.cause, function.message)
-    return _end(rows, InvocationState.EXPIRED, waited_for, FailureClass.QUEUE_TIMEOUT)
+    text = f"No worker started the invocation in time. {_waited_for(function)}"
+    return _end(rows, InvocationState.EXPIRED, text, FailureClass.QUEUE_TIMEOUT)
+
+
+def _waited_for(function: Function) -> str:
+    return wait_description(function.reason, function.cause, function.message)
 
 
 def invocation_republish(key: int, publication: int) -> bool:

@@ -25,7 +25,8 @@ BODY: dict[str, Any] = {
 SHAPE = {
     "requestID", "specName", "image", "template", "framework", "minWorkers", "maxWorkers",
     "concurrency", "idleTimeoutSeconds", "timeoutSeconds", "expiresInSeconds",
-    "maxDeliver", "backoffSeconds", "generation", "phase", "reason", "message", "cause", "backlog", "oldestPendingSeconds",
+    "maxDeliver", "backoffSeconds", "generation", "phase", "reason", "message", "cause",
+    "backlog", "oldestPendingSeconds",
     "workers", "createdAt", "updatedAt", "observedAt", "operationID",
 }  # fmt: skip
 

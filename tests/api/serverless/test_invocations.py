@@ -1,6 +1,7 @@
 """The routes of invocations: replies, waiting, limits, and signed links."""
 
 import base64
+import socket
 import threading
 from collections.abc import Callable
 from datetime import datetime, timedelta
@@ -13,6 +14,8 @@ from django.test import Client
 from pytest_django import DjangoAssertNumQueries, Settings
 
 from gpuplatform import clock
+from gpuplatform.api.connection import SOCKET_KEY
+from gpuplatform.dev.embedded.ports import LOOPBACK
 from gpuplatform.tenancy.models import Scope
 from gpuplatform.tenancy.services import token_create
 from gpuplatform.workloads.causes import StartupCause
@@ -207,9 +210,13 @@ def test_cancel_and_replay_return_operations(api: Api) -> None:
     assert (late.status, late.code) == (409, "phase_conflict")
     assert api.get(f"{INVOCATIONS}/one").data["state"] == "Cancelled"
 
-    end(state=InvocationState.DEAD_LETTERED, status_code=None)
-    assert api.post(f"{INVOCATIONS}/one/replay", {"operationID": "r-2"}).status == 202
-    assert api.get(f"{INVOCATIONS}/one").data["state"] == "Queued"
+    assert api.post(f"{INVOCATIONS}/one/replay", {"operationID": "r-2"}).status == 409
+    for state in (InvocationState.DEAD_LETTERED, InvocationState.FAILED, InvocationState.EXPIRED):
+        end(state=state)
+        replayed = api.post(f"{INVOCATIONS}/one/replay", {"operationID": f"r-{state}"})
+        assert replayed.status == 202
+        shown = api.get(f"{INVOCATIONS}/one").data
+        assert (shown["state"], shown["result"]) == ("Queued", None)
 
 
 def test_replay_requires_operator_token(api: Api) -> None:
@@ -239,6 +246,22 @@ class TestWaiting:
         answer = api.post(INVOCATIONS, self.BODY)
 
         assert (answer.status, answer.data["state"]) == (202, "Queued")
+
+    def test_call_of_client_that_disconnected_is_dropped(self, api: Api) -> None:
+        function_row("echo")
+        with (
+            socket.create_server((LOOPBACK, 0)) as server,
+            socket.create_connection(server.getsockname()) as client,
+            server.accept()[0] as connection,
+        ):
+            client.close()
+            api.post(INVOCATIONS, self.BODY, **{SOCKET_KEY: connection})
+        dropped = Invocation.objects.get()
+
+        again = api.post(INVOCATIONS, {**self.BODY, "mode": "async"})
+
+        assert (dropped.state, dropped.failure_class) == ("Expired", "caller_left")
+        assert again.code == "operation_conflict"
 
     def test_ended_invocation_is_returned_immediately(self, api: Api) -> None:
         fields = {key: text for key, text in self.BODY.items() if key != "requestID"}

@@ -6,6 +6,7 @@ import pytest
 from django.db.models import F
 from nats.aio.msg import Msg
 
+from serverless.api.waiting import wait_for_end
 from serverless.loops import expiry as expiry_loop
 from serverless.loops.expiry import Expiry
 from serverless.loops.relay import Relay
@@ -15,7 +16,7 @@ from serverless.phases import FunctionReason, InvocationState
 from serverless.queue.errors import QueueError
 from serverless.queue.gateway import Queue
 from serverless.queue.messages import EndReport
-from serverless.services.invocations import invocation_cancel
+from serverless.services.invocations import invocation_cancel, invocation_replay
 from serverless.services.outbox import outbox_claim, outbox_published
 from tests.factories.serverless import Worker, accept, function_row, queued, store_all
 from tests.fakes.queue_server import QueueServer
@@ -263,3 +264,139 @@ def test_invocations_of_several_functions_expire_in_batches(
     expiry.step()
 
     assert Invocation.objects.filter(state=InvocationState.EXPIRED).count() == 6
+
+
+def call(function: Function) -> Invocation:
+    """Accept the synchronous invocation `call-1`."""
+    return accept(function, mode="sync", invocationID="call-1")
+
+
+def wait_without_caller(row: Invocation) -> bool:
+    return wait_for_end(row, lambda: True)
+
+
+DROPPED = ("Expired", "caller_left")
+
+
+def test_call_whose_caller_left_is_not_delivered(
+    relay: Relay, expiry: Expiry, queue: Queue
+) -> None:
+    function = function_row()
+    Function.objects.update(reason="NoCapacity")
+    worker = Worker(queue, function)
+    row = call(function)
+    relay.publish()
+
+    wait_without_caller(row)
+    expiry.step()
+
+    assert outcome(row) == DROPPED
+    assert "NoCapacity" in settled(row).error
+    assert worker.take(seconds=0.3) == []
+
+
+def test_running_call_whose_caller_left_is_completed(
+    relay: Relay, store: ResultStore, expiry: Expiry, queue: Queue
+) -> None:
+    function = function_row()
+    worker = Worker(queue, function)
+    row = call(function)
+    relay.publish()
+    received = worker.take_one()
+    worker.report(worker.started(received))
+    store_all(store, queue)
+
+    wait_without_caller(row)
+    expiry.step()
+    worker.report(worker.finished(received))
+    store_all(store, queue)
+
+    assert settled(row).state == "Succeeded"
+
+
+def test_result_after_caller_left_is_ignored(
+    relay: Relay, store: ResultStore, queue: Queue
+) -> None:
+    function = function_row()
+    worker = Worker(queue, function)
+    row = call(function)
+    relay.publish()
+    received = worker.take_one()
+
+    wait_without_caller(row)
+    worker.report(worker.finished(received))
+    store_all(store, queue)
+
+    assert outcome(row) == DROPPED
+
+
+def test_repeated_call_queues_dropped_invocation_again(
+    relay: Relay, store: ResultStore, expiry: Expiry, queue: Queue
+) -> None:
+    function = function_row()
+    worker = Worker(queue, function)
+    relay.publish()
+    wait_without_caller(call(function))
+    expiry.step()
+
+    again = call(function)
+    relay.publish()
+    worker.serve_one()
+    store_all(store, queue)
+
+    assert again.state == "Queued"
+    assert settled(again).state == "Succeeded"
+
+
+def test_call_is_not_dropped_while_repeated_call_waits(cluster: object) -> None:
+    function = function_row()
+    first, second = call(function), call(function)
+
+    wait_without_caller(first)
+    assert settled(first).state == "Queued"
+    wait_without_caller(second)
+
+    assert outcome(second) == DROPPED
+
+
+@pytest.mark.parametrize("state", [InvocationState.FAILED, InvocationState.EXPIRED])
+def test_failed_invocation_is_replayed_without_its_old_result(
+    state: str, relay: Relay, store: ResultStore, expiry: Expiry, queue: Queue
+) -> None:
+    function = function_row(expiresInSeconds=60)
+    worker = Worker(queue, function)
+    row = accept(function)
+    relay.publish()
+    received = worker.take_one()
+    worker.report(
+        worker.finished(received, state=state, failure_class="framework_error", status_code=500)
+    )
+    worker.acknowledge(received)
+    store_all(store, queue)
+    let_pass(row)
+
+    invocation_replay(tenant=row.tenant, invocation_id=row.invocation_id, operation_id="r-1")
+    expiry.step()
+
+    queued_again = settled(row)
+    assert queued_again.state == "Queued"
+    assert (queued_again.status_code, queued_again.result_body) == (None, None)
+    relay.publish()
+    worker.serve_one()
+    store_all(store, queue)
+    assert (settled(row).state, settled(row).publications) == ("Succeeded", 2)
+    assert (settled(row).failure_class, settled(row).result_attempt) == ("", 1)
+
+
+def test_expired_invocation_is_replayed_and_expires_again(relay: Relay, expiry: Expiry) -> None:
+    row = accept(function_row(expiresInSeconds=60))
+    let_pass(row)
+    expiry.step()
+
+    invocation_replay(tenant=row.tenant, invocation_id=row.invocation_id, operation_id="r-1")
+    expiry.step()
+    assert settled(row).state == "Queued"
+    let_pass(row)
+    expiry.step()
+
+    assert outcome(row) == EXPIRED
