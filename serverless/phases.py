@@ -218,6 +218,7 @@ class FailureClass(StrEnum):
     QUEUE_TIMEOUT = "queue_timeout"
     CALLER_LEFT = "caller_left"
     RESULT_STORE_ERROR = "result_store_error"
+    RESULT_TOO_LARGE = "result_too_large"
     RETRY_EXHAUSTED = "retry_exhausted"
 
 
@@ -282,6 +283,13 @@ FAILURE_CLASSES: MappingProxyType[str, Explanation] = MappingProxyType(
             "The database rejected the result that the worker sent.",
             "Invoke the function again with a new invocationID.",
             title="The result could not be stored",
+        ),
+        FailureClass.RESULT_TOO_LARGE: Explanation(
+            "The function responded, but its response is larger than 1 MiB. Only the first part"
+            " is stored.",
+            "Change the function so that it stores large results elsewhere and returns their URL,"
+            " then replay the invocation.",
+            title="The result is too large",
         ),
         FailureClass.RETRY_EXHAUSTED: Explanation(
             "The invocation used all attempts, and no worker completed it.",

@@ -26,7 +26,7 @@ from serverless.queue.names import INVOCATIONS
 
 MAX_PAYLOAD_BYTES: Final = 512 * 1024
 MAX_RESULT_BYTES: Final = 1024 * 1024
-"""Maximum stored size of a response body in bytes. A longer body is truncated."""
+"""Maximum stored size of a response body in bytes. With a longer body, an invocation fails."""
 
 MAX_MESSAGE_BYTES: Final = 4 * 1024 * 1024
 """The server's `max_payload` in bytes: enough for a result in base64 and its other fields."""
@@ -210,6 +210,22 @@ class EndReport(_Report):
             msg = "state and failureClass contradict each other"
             raise ValueError(msg)
         return self
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether `body` is shorter than the complete response body."""
+        return self.truncated or self.size > len(self.body)
+
+    def without_cut_success(self) -> "EndReport":
+        """Return the report, as a failure if it is a success with an incomplete body."""
+        if self.state != "Succeeded" or not self.is_cut:
+            return self
+        error = (
+            f"The response of {self.size} bytes exceeds the maximum size of a result. Store large"
+            " results elsewhere, and return their URL."
+        )
+        failure = {"state": "Failed", "failure_class": "result_too_large", "error": error}
+        return self.model_copy(update=failure)
 
 
 Report: TypeAlias = StartReport | EndReport

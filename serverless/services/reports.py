@@ -77,7 +77,7 @@ def _store_start(report: StartReport) -> int:
 
 def _store(report: EndReport) -> int:
     if report.failure_class != FailureClass.QUEUE_TIMEOUT:
-        return _store_end(report)
+        return _store_end(report.without_cut_success())  # Older sidecars report cut successes.
     # The clock of the database decides, because the clock of a node can be wrong.
     return invocation_expire(report.key, report.publication) or invocation_republish(
         report.key, report.publication
@@ -104,7 +104,7 @@ def _store_end(report: EndReport) -> int:
         "result_headers": report.headers,
         "result_body": report.body,
         "result_bytes": max(report.size, len(report.body)),
-        "is_truncated": report.truncated or report.size > len(report.body),
+        "is_truncated": report.is_cut,
     }
     return transition(
         rows, INVOCATION_TRANSITIONS, state, column="state", **changes

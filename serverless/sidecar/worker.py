@@ -276,7 +276,7 @@ class Worker:
 
 
 def _end_report(delivery: _Delivery, outcome: _Outcome) -> EndReport:
-    return EndReport(
+    report = EndReport(
         **delivery.start.model_dump(exclude={"type"}),
         **(asdict(outcome.response) if outcome.response else {}),
         state=outcome.state,
@@ -284,3 +284,4 @@ def _end_report(delivery: _Delivery, outcome: _Outcome) -> EndReport:
         error=outcome.error[:MAX_ERROR_LENGTH],
         completed_at=datetime.now(UTC),
     )
+    return report.without_cut_success()

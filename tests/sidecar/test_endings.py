@@ -121,16 +121,34 @@ def test_crashed_function_is_retried_after_restart(rig: Rig) -> None:
     assert (found.status_code, found.attempt) == (None, 2)
 
 
-def test_response_of_100_megabytes_is_truncated(rig: Rig) -> None:
+def test_response_of_100_megabytes_is_failure(rig: Rig) -> None:
     sidecar, _ = rig.worker()
     before = memory(sidecar.process.pid)
 
     found = rig.finished(rig.invoke(size=100_000_000))
 
-    assert found.state == "Succeeded"
+    assert (found.state, found.failure_class) == ("Failed", "result_too_large")
+    assert (found.attempt, found.status_code) == (1, 200)
     assert (len(found.body), found.size) == (MAX_RESULT_BYTES, 100_000_000)
     assert found.truncated
     assert memory(sidecar.process.pid) - before < 30_000
+
+
+def test_response_of_maximum_size_succeeds(rig: Rig) -> None:
+    rig.worker()
+
+    found = rig.finished(rig.invoke(size=MAX_RESULT_BYTES))
+
+    assert (found.state, len(found.body)) == ("Succeeded", MAX_RESULT_BYTES)
+
+
+def test_large_response_with_error_keeps_its_failure_class(rig: Rig) -> None:
+    rig.worker()
+
+    found = rig.finished(rig.invoke(size=MAX_RESULT_BYTES + 1, status=422))
+
+    assert (found.state, found.failure_class) == ("Failed", "framework_error")
+    assert found.truncated
 
 
 def memory(pid: int) -> int:
