@@ -29,6 +29,6 @@ def wait_for_end(row: Invocation, has_caller_left: Callable[[], bool]) -> bool:
         if not has_caller_left():
             return False
         invocation_drop(row)
-        return True  # Nobody waits for the response.
+        return True  # The response has no receiver.
 
     return SEATS.wait(is_over, seconds)

@@ -26,7 +26,7 @@ MAX_IDLE_SECONDS: Final = 24 * 3600
 MAX_EXPIRY_SECONDS: Final = 7 * 24 * 3600
 
 REQUEST_ID: Final = "[a-z0-9_-]{1,48}"
-FRAMEWORK: Final = "Paths and socket on which the function listens."
+FRAMEWORK: Final = "Paths, and port or socket, on which the function listens."
 
 
 def _request_id(text: str) -> str:

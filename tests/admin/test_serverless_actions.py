@@ -156,7 +156,9 @@ def test_dead_letter_is_replayed_once_from_its_page(operator_client: Client) -> 
 
 
 @pytest.mark.parametrize("state", [InvocationState.FAILED, InvocationState.EXPIRED])
-def test_failed_invocation_is_replayed_from_its_page(operator_client: Client, state: str) -> None:
+def test_failed_invocation_is_replayed_from_its_page(
+    operator_client: Client, state: InvocationState
+) -> None:
     row = in_state(state)
 
     confirm(operator_client, press(operator_client, "replay", row))

@@ -6,6 +6,7 @@ from datetime import timedelta
 import pytest
 
 from gpuplatform.clock import now
+from gpuplatform.dev.embedded.ports import free_port
 from gpuplatform.dev.embedded.processes import wait_until
 from serverless.queue.messages import MAX_RESULT_BYTES, decode_advisory
 from serverless.queue.names import ADVISORIES, ADVISORY_CONSUMER
@@ -34,6 +35,17 @@ def test_response_is_reported_once_and_message_acknowledged(rig: Rig) -> None:
     assert wait_until(lambda: is_empty(rig), 5)
     rig.read_reports()
     assert len(rig.all_finished(key)) == 1
+
+
+def test_function_on_tcp_port_is_called_with_query(rig: Rig) -> None:
+    port, path = free_port(), "/v1/chat?model=a%2Fb&x=1+2"
+    rig.tcp_function(port)
+    address = {"FRAMEWORK_PORT": str(port), "INVOKE_PATH": path, "HEALTH_PATH": "/health"}
+    rig.sidecar(**address).until_ready()
+
+    found = rig.finished(rig.invoke(text="hello"))
+
+    assert (found.state, found.body.decode()) == ("Succeeded", path)
 
 
 def test_start_of_slow_or_repeated_invocation_is_reported(rig: Rig) -> None:
