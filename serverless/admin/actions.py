@@ -111,7 +111,7 @@ def _replay_consequence(rows: Sequence[Invocation], _: Values) -> str:
     its, it = ("its", "it") if len(rows) == 1 else ("their", "they")
     return (
         f"Queues {counted(len(rows), 'invocation')} of {_functions(rows)} again, with all {its}"
-        f" attempts, and deletes {its} stored responses;"
+        f" attempts, and deletes {its} stored {'response' if len(rows) == 1 else 'responses'};"
         f" {counted(ready, 'worker', 'is', 'are')} ready now. Side effects of {its}"
         f" earlier attempts may occur again when {it} {'runs' if it == 'it' else 'run'}."
     )
