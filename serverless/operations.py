@@ -81,7 +81,7 @@ def delete_message(queue: Queue, row: Invocation) -> None:
     """Delete the message of an ended invocation, if it is in the queue; idempotent.
 
     Raises:
-        QueueError: if the queue is unavailable.
+        QueueError: If the queue is unavailable.
     """
     if row.stream_sequence is None:
         return

@@ -32,7 +32,7 @@ class Expiry:
         """Expire all due invocations, then delete their messages.
 
         Raises:
-            QueueError: if the queue is unavailable. The invocations are expired nevertheless.
+            QueueError: If the queue is unavailable. The invocations are expired nevertheless.
         """
         while invocations_expire(BATCH) == BATCH:
             pass

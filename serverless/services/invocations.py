@@ -172,7 +172,7 @@ def _repeated(tenant: Tenant, invocation_id: str, digest: str) -> AcceptedInvoca
     """Record a repeated request, and return its invocation, or `None` if it does not exist.
 
     Raises:
-        OperationConflict: if the invocation belongs to another request.
+        OperationConflict: If the invocation belongs to another request.
     """
     known = _known(tenant, invocation_id, digest)
     if known is None or known.invocation.mode != InvocationMode.SYNC:
