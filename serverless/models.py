@@ -21,6 +21,12 @@ OPEN = Q(state__in=OPEN_STATES)
 OUTBOX = OPEN & Q(published_at__isnull=True)
 """Condition for open invocations that are not in the queue. The relay publishes them."""
 
+EXPIRING = Q(state=InvocationState.QUEUED, expires_at__isnull=False)
+"""Condition for invocations that expire unless a worker starts them."""
+
+EXPIRED_MESSAGE = Q(state=InvocationState.EXPIRED, attempts=0, stream_sequence__isnull=False)
+"""Condition for invocations that expired in the queue and whose message is not deleted yet."""
+
 
 def _optional_time(help_text: str) -> "models.DateTimeField[datetime | None, datetime | None]":
     """Return the field of a time that is null until an event occurs."""
@@ -173,6 +179,15 @@ class Invocation(models.Model):
     timeout_seconds = models.PositiveIntegerField(
         help_text="Maximum time in seconds for one attempt."
     )
+    expires_in_seconds = models.PositiveIntegerField(
+        default=0,
+        db_default=0,
+        help_text="Maximum time in seconds until a worker starts the invocation, or 0.",
+    )
+    repeated_calls = models.PositiveIntegerField(
+        default=0, db_default=0, help_text="Number of repeated requests with the same id."
+    )
+    expires_at = _optional_time("Time at which the invocation expires unless it has started.")
     publications = models.PositiveSmallIntegerField(
         default=0, help_text="Number of publications to the queue."
     )
@@ -235,6 +250,8 @@ class Invocation(models.Model):
             models.Index(fields=["function", "-id"], name="invocation_of_function"),
             models.Index(fields=["state", "-id"], name="invocation_state"),
             models.Index(fields=["completed_at"], name="invocation_completed"),
+            models.Index(fields=["expires_at"], name="invocation_expiring", condition=EXPIRING),
+            models.Index(fields=["id"], name="invocation_expired", condition=EXPIRED_MESSAGE),
         ]
 
     @override

@@ -77,6 +77,21 @@ def ensure_consumer(queue: Queue, function: Function) -> None:
     )
 
 
+def delete_message(queue: Queue, row: Invocation) -> None:
+    """Delete the message of an ended invocation, if it is in the queue; idempotent.
+
+    Raises:
+        QueueError: If the queue is unavailable.
+    """
+    if row.stream_sequence is None:
+        return
+    message = queue.message(row.stream_sequence)
+    found = read_invocation(message) if message else None
+    # After the loss of the stream, the sequence can belong to another invocation.
+    if found is not None and found.key == row.pk:
+        queue.delete(row.stream_sequence)
+
+
 # Execution.
 
 
@@ -145,11 +160,8 @@ def _cancel(queue: Queue, _: Cluster, operation: Operation) -> Outcome:
     If a relay is publishing the message at this time, the relay deletes it.
     """
     row = Invocation.objects.get(pk=operation.object_row or 0)
-    if row.state == InvocationState.CANCELLED and row.stream_sequence is not None:
-        message = queue.message(row.stream_sequence)
-        found = read_invocation(message) if message else None
-        if found is not None and found.key == row.pk:
-            queue.delete(row.stream_sequence)
+    if row.state == InvocationState.CANCELLED:
+        delete_message(queue, row)
     return Done()
 
 

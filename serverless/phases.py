@@ -151,10 +151,15 @@ class InvocationState(TextChoices):
     ::
 
         Queued ──> Running ──> Succeeded | Failed | Expired
-          │           └──────> DeadLettered ──replay (operator)──> Queued
-          └──> Cancelled
+          │           └──────> DeadLettered
+          └──> Cancelled | Expired
 
-    The result of a newer attempt replaces an older result, and a success replaces a failure.
+        Failed | Expired | DeadLettered ──replay (operator)──> Queued
+
+    The result of a newer attempt replaces an older result, and a success replaces a failure. An
+    invocation that ended before a worker started it (`NEVER_STARTED`) keeps its end: whether the
+    row is still Queued decides between the expiry and the report of a worker, as for a
+    cancellation.
     """
 
     QUEUED = "Queued", "Queued"
@@ -172,17 +177,21 @@ INVOCATION_STATES: MappingProxyType[InvocationState, str] = MappingProxyType(
         InvocationState.RUNNING: "A worker has started the invocation.",
         InvocationState.SUCCEEDED: "The function responded. The result is stored for seven days.",
         InvocationState.FAILED: "The invocation failed. See the failure class.",
-        InvocationState.EXPIRED: "The function exceeded the timeout.",
-        InvocationState.CANCELLED: "The invocation was cancelled while it was queued.",
-        InvocationState.DEAD_LETTERED: (
-            "The invocation used all attempts without a response. An operator can replay it."
+        InvocationState.EXPIRED: (
+            "No worker started the invocation in time, or the function exceeded the timeout. See"
+            " the failure class."
         ),
+        InvocationState.CANCELLED: "The invocation was cancelled while it was queued.",
+        InvocationState.DEAD_LETTERED: ("The invocation used all attempts without a response."),
     }
 )
 """Meanings of the states."""
 
 FAILED_STATES = (InvocationState.FAILED, InvocationState.EXPIRED, InvocationState.DEAD_LETTERED)
-"""The states of invocations that ended without success and were not cancelled."""
+"""The states of invocations that ended without success and were not cancelled.
+
+Operators can replay them.
+"""
 
 _ENDS = frozenset({InvocationState.SUCCEEDED, *FAILED_STATES})
 
@@ -191,7 +200,7 @@ INVOCATION_TRANSITIONS: PhaseTable = MappingProxyType(
         InvocationState.QUEUED: _ENDS | {InvocationState.RUNNING, InvocationState.CANCELLED},
         InvocationState.RUNNING: _ENDS,
         **dict.fromkeys({*_ENDS, InvocationState.CANCELLED}, frozenset()),
-        InvocationState.DEAD_LETTERED: frozenset({InvocationState.QUEUED}),
+        **dict.fromkeys(FAILED_STATES, frozenset({InvocationState.QUEUED})),
     }
 )
 
@@ -206,9 +215,15 @@ class FailureClass(StrEnum):
     DISPATCH_ERROR = "dispatch_error"
     FRAMEWORK_ERROR = "framework_error"
     FRAMEWORK_TIMEOUT = "framework_timeout"
+    QUEUE_TIMEOUT = "queue_timeout"
+    CALLER_LEFT = "caller_left"
     RESULT_STORE_ERROR = "result_store_error"
+    RESULT_TOO_LARGE = "result_too_large"
     RETRY_EXHAUSTED = "retry_exhausted"
 
+
+NEVER_STARTED = frozenset({FailureClass.QUEUE_TIMEOUT, FailureClass.CALLER_LEFT})
+"""The failure classes of expired invocations that no worker started. A late result is ignored."""
 
 BLOCKING_REASONS = frozenset(
     {FunctionReason.NO_CAPACITY, FunctionReason.WORKER_FAILED, FunctionReason.QUEUE_UNAVAILABLE}
@@ -241,19 +256,40 @@ FAILURE_CLASSES: MappingProxyType[str, Explanation] = MappingProxyType(
         ),
         FailureClass.FRAMEWORK_ERROR: Explanation(
             "The function responded with an error, or closed the connection.",
-            "Correct the function, then invoke it again with a new invocationID.",
+            "Correct the function, then replay the invocation, or invoke the function again with a"
+            " new invocationID.",
             title="The function failed",
         ),
         FailureClass.FRAMEWORK_TIMEOUT: Explanation(
             "The function exceeded the timeout.",
-            "Increase timeoutSeconds or make the function faster, then invoke it again with a new"
-            " invocationID.",
+            "Make the function faster, then replay the invocation, or increase timeoutSeconds and"
+            " invoke the function again with a new invocationID.",
             title="The function exceeded the timeout",
+        ),
+        FailureClass.QUEUE_TIMEOUT: Explanation(
+            "No worker started the invocation within its `expiresInSeconds`. The message contains"
+            " the reason for which the function could not start it.",
+            "Resolve the reason, then replay the invocation, or invoke the function again with a"
+            " new invocationID.",
+            title="No worker started in time",
+        ),
+        FailureClass.CALLER_LEFT: Explanation(
+            "The caller closed the connection of a synchronous call before a worker started the"
+            " invocation.",
+            "Repeat the request to queue the invocation again, or use the mode `async`.",
+            title="The caller left",
         ),
         FailureClass.RESULT_STORE_ERROR: Explanation(
             "The database rejected the result that the worker sent.",
             "Invoke the function again with a new invocationID.",
             title="The result could not be stored",
+        ),
+        FailureClass.RESULT_TOO_LARGE: Explanation(
+            "The function responded, but its response is larger than 1 MiB. Only the first part"
+            " is stored.",
+            "Change the function so that it stores large results elsewhere and returns their URL,"
+            " then replay the invocation.",
+            title="The result is too large",
         ),
         FailureClass.RETRY_EXHAUSTED: Explanation(
             "The invocation used all attempts, and no worker completed it.",

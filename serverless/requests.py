@@ -26,6 +26,7 @@ from gpuplatform.workloads.function_worker import (
 from gpuplatform.workloads.template import Image, SpecName, Template
 from serverless.core.spec import (
     FRAMEWORK,
+    ExpiresInSeconds,
     FunctionSpec,
     IdleTimeoutSeconds,
     MaxWorkers,
@@ -86,7 +87,7 @@ InvocationID = Annotated[
         json_schema_extra={"pattern": f"^{names.OPERATION_ID}$"},
         description="Idempotency key of the invocation. By default, the platform generates it."
         " Repeating the request returns the stored invocation; using the key with another payload,"
-        " mode, header or timeout is a conflict.",
+        " mode, header, timeout or expiry is a conflict.",
         examples=["order-4711"],
     ),
 ]
@@ -133,6 +134,7 @@ class FunctionUpdate(_FunctionBody):
     concurrency: Concurrency | None = None
     idle_timeout_seconds: IdleTimeoutSeconds | None = None
     timeout_seconds: TimeoutSeconds | None = None
+    expires_in_seconds: ExpiresInSeconds | None = None
     max_deliver: MaxDeliver | None = None
     backoff_seconds: BackoffSeconds | None = None
 
@@ -210,6 +212,7 @@ class InvocationCreate(SpecModel):
         examples=["text"],
     )
     timeout_seconds: TimeoutSeconds | None = Field(default=None, alias="timeoutSeconds")
+    expires_in_seconds: ExpiresInSeconds | None = Field(default=None, alias="expiresInSeconds")
 
     def payload_bytes(self) -> bytes:
         """Return the body that is passed to the function.

@@ -132,6 +132,12 @@ OLDEST_OPERATION: Final = Metric(
 INVOCATIONS: Final = Metric(
     "gpuplatform_invocations", Type.GAUGE, "Number of open invocations.", ("state",)
 )
+FAILED_INVOCATIONS: Final = Metric(
+    "gpuplatform_invocations_failed_last_hour",
+    Type.GAUGE,
+    "Number of invocations that failed, expired or were dead-lettered in the last hour.",
+    ("state", "failure_class"),
+)
 OLDEST_INVOCATION: Final = Metric(
     "gpuplatform_oldest_open_invocation_seconds",
     Type.GAUGE,

@@ -61,6 +61,8 @@ def _database_values(state: SteadyState) -> Iterator[tuple[Metric, Values]]:
     yield declared.OPERATIONS, {key: float(n) for key, n in state.operations.items()}
     yield declared.OLDEST_OPERATION, {(): state.oldest_operation_seconds or 0.0}
     yield declared.INVOCATIONS, {(name,): float(n) for name, n in state.invocations.items()}
+    failed = state.failed_invocations.items()
+    yield declared.FAILED_INVOCATIONS, {key: float(n) for key, n in failed}
     yield declared.OLDEST_INVOCATION, {(): state.oldest_invocation_seconds or 0.0}
     yield declared.OLDEST_DUE, {(rows,): age or 0.0 for rows, age in state.due_seconds.items()}
     cluster = state.cluster.code

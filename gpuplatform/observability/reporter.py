@@ -21,6 +21,7 @@ from gpuplatform.operations.selectors import operations_runnable, pending_operat
 from gpuplatform.reconciliation.gate import cluster_state
 from inventory.models import StockPool
 from serverless.models import OPEN_STATES, Invocation
+from serverless.phases import FAILED_STATES, FailureClass
 from units.models import GpuUnit
 from units.selectors import gpus_by_tenant
 
@@ -56,6 +57,9 @@ class SteadyState:
     oldest_operation_seconds: float | None
     invocations: Mapping[str, int]
     """Number of open invocations by state."""
+    failed_invocations: Mapping[tuple[str, str], int]
+    """Number of invocations that ended without success in the last hour, by state and failure
+    class."""
     oldest_invocation_seconds: float | None
     due_seconds: Mapping[str, float | None]
     """Duration in seconds for which the oldest unclaimed row of each table has been due."""
@@ -130,6 +134,15 @@ def _state() -> SteadyState:
         ).count(),
         oldest_operation_seconds=oldest,
         invocations=dict(_counted(invocations, "state")),
+        failed_invocations=_pairs(
+            Invocation.objects.filter(
+                state__in=FAILED_STATES,
+                failure_class__in=list(FailureClass),
+                completed_at__gt=Now() - FAILED_WITHIN,
+            ),
+            "state",
+            "failure_class",
+        ),
         oldest_invocation_seconds=_seconds_since(invocations, "accepted_at"),
         due_seconds={
             "operations": _due_seconds(operations_runnable()),

@@ -7,11 +7,13 @@ because the sidecar reads neither the database nor the cluster.
 import re
 from typing import Annotated, Final
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, ConfigDict, Field, field_validator
+from pydantic_core.core_schema import ValidationInfo
 
 from gpuplatform.formats import names
 from gpuplatform.formats.model import SpecModel
 from gpuplatform.formats.text import quoted
+from gpuplatform.formats.validations import cel, validated
 from gpuplatform.workloads.template import Image
 
 MAX_CONCURRENCY: Final = 64
@@ -20,7 +22,14 @@ MAX_DELIVERIES: Final = 20
 DEFAULT_BACKOFF_SECONDS: Final = (2, 10, 30)
 
 SOCKET_DIRECTORY: Final = "/run/serverless"
+DEFAULT_SOCKET_PATH: Final = f"{SOCKET_DIRECTORY}/framework.sock"
+SIDECAR_PORT: Final = 8091
+"""Port of the sidecar's health server. The containers of a pod share their ports."""
+
 _PATH: Final = r"/[A-Za-z0-9._~/-]{0,199}"
+_PATH_AND_QUERY: Final = (
+    rf"{_PATH}(\?([A-Za-z0-9._~/?:@!$&'()*+,;=-]|%[0-9A-Fa-f]{{2}}){{0,199}})?"
+)
 _SOCKET: Final = rf"{SOCKET_DIRECTORY}/[A-Za-z0-9._-]{{1,60}}"
 _QUEUE_URL: Final = r"(nats|tls)://[A-Za-z0-9.:\[\]_-]{1,253}"
 
@@ -30,6 +39,23 @@ def _http_path(text: str) -> str:
         msg = f"{quoted(text)} is not a path. Start with '/', and use letters, digits and '._~/-'."
         raise ValueError(msg)
     return text
+
+
+def _path_and_query(text: str) -> str:
+    if not re.fullmatch(_PATH_AND_QUERY, text):
+        msg = (
+            f"{quoted(text)} is not a path. Start with '/', and use letters, digits and '._~/-'."
+            " A query can follow after '?', with special characters percent-encoded."
+        )
+        raise ValueError(msg)
+    return text
+
+
+def _framework_port(port: int) -> int:
+    if port == SIDECAR_PORT:
+        msg = f"The sidecar uses the port {SIDECAR_PORT}. Use another port."
+        raise ValueError(msg)
+    return port
 
 
 def _socket_path(text: str) -> str:
@@ -96,10 +122,33 @@ BackoffSeconds = Annotated[
 class Framework(SpecModel):
     """The address at which the framework serves the function in the worker."""
 
-    invoke_path: HttpPath = Field(
+    model_config = ConfigDict(
+        json_schema_extra=validated(
+            cel(
+                "!has(self.port) || self.port == 0 || !has(self.socketPath)"
+                f" || self.socketPath == '{DEFAULT_SOCKET_PATH}'",
+                "Must be omitted if port is specified.",
+                field_path=".socketPath",
+            )
+        )
+    )
+
+    port: Annotated[int, AfterValidator(_framework_port)] = Field(
+        default=0,
+        ge=0,
+        le=65535,
+        json_schema_extra=validated(
+            cel(f"self != {SIDECAR_PORT}", f"The sidecar uses the port {SIDECAR_PORT}.")
+        ),
+        description="TCP port on which the function listens; 0 if it listens on the Unix socket."
+        f" The port {SIDECAR_PORT} is reserved for the sidecar.",
+        examples=[0],
+    )
+    invoke_path: Annotated[str, AfterValidator(_path_and_query)] = Field(
         default="/invoke",
         alias="invokePath",
-        description="HTTP path to which the sidecar posts invocations.",
+        json_schema_extra={"pattern": f"^{_PATH_AND_QUERY}$"},
+        description="HTTP path to which the sidecar posts invocations. It can contain a query.",
         examples=["/invoke"],
     )
     health_path: HttpPath = Field(
@@ -109,13 +158,22 @@ class Framework(SpecModel):
         examples=["/healthz"],
     )
     socket_path: Annotated[str, AfterValidator(_socket_path)] = Field(
-        default=f"{SOCKET_DIRECTORY}/framework.sock",
+        default=DEFAULT_SOCKET_PATH,
         alias="socketPath",
         json_schema_extra={"pattern": f"^{_SOCKET}$"},
         description="Path of the Unix socket on which the function listens. It must be a file in"
         " /run/serverless.",
-        examples=[f"{SOCKET_DIRECTORY}/framework.sock"],
+        examples=[DEFAULT_SOCKET_PATH],
     )
+
+    @field_validator("socket_path")
+    @classmethod
+    def check_one_address(cls, socket_path: str, info: ValidationInfo) -> str:
+        """Reject a socket in addition to a port."""
+        if info.data.get("port") and socket_path != DEFAULT_SOCKET_PATH:
+            msg = "Must be omitted if port is specified."
+            raise ValueError(msg)
+        return socket_path
 
 
 class Serverless(SpecModel):

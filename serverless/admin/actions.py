@@ -8,7 +8,7 @@ from gpuplatform.adminkit.actions.forms import DeclaredForm
 from gpuplatform.adminkit.display.text import counted
 from gpuplatform.operations.admin_actions import result_of, service_call
 from serverless.models import Function, Invocation
-from serverless.phases import InvocationState
+from serverless.phases import FAILED_STATES, InvocationState
 from serverless.requests import FunctionScale
 from serverless.selectors import open_states, workers_of_all
 from serverless.services.functions import function_request_deletion, function_scale
@@ -58,8 +58,11 @@ def _cancel_obstacle(row: Invocation) -> str:
 
 
 def _replay_obstacle(row: Invocation) -> str:
-    if row.state != InvocationState.DEAD_LETTERED:
-        return f"Only a dead letter can be replayed. This invocation is {row.get_state_display()}."
+    if row.state not in FAILED_STATES:
+        return (
+            "Only a failed, expired or dead-lettered invocation can be replayed. This invocation"
+            f" is {row.get_state_display()}."
+        )
     return _obstacle(row.function)
 
 
@@ -107,8 +110,9 @@ def _replay_consequence(rows: Sequence[Invocation], _: Values) -> str:
     ready = sum(function.workers_ready for function in {row.function for row in rows})
     its, it = ("its", "it") if len(rows) == 1 else ("their", "they")
     return (
-        f"Queues {counted(len(rows), 'dead letter')} of {_functions(rows)} again, with all {its}"
-        f" attempts; {counted(ready, 'worker', 'is', 'are')} ready now. Side effects of {its}"
+        f"Queues {counted(len(rows), 'invocation')} of {_functions(rows)} again, with all {its}"
+        f" attempts, and deletes {its} stored {'response' if len(rows) == 1 else 'responses'};"
+        f" {counted(ready, 'worker', 'is', 'are')} ready now. Side effects of {its}"
         f" earlier attempts may occur again when {it} {'runs' if it == 'it' else 'run'}."
     )
 

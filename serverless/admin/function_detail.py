@@ -104,6 +104,10 @@ def _limits(spec: FunctionSpec) -> Iterable[Fact]:
     workers = f"{spec.min_workers} to {spec.max_workers}"
     yield Fact("Workers", f"{workers}, each {counted(spec.concurrency, 'invocation')} at a time")
     yield Fact("Timeout", f"{span(spec.timeout_seconds)} for each invocation")
+    if spec.expires_in_seconds:
+        yield Fact(
+            "Expiry", f"{span(spec.expires_in_seconds)} after the acceptance, unless started"
+        )
     delays = ", ".join(span(seconds) for seconds in spec.backoff_seconds[: spec.max_deliver - 1])
     is_once = spec.max_deliver == 1
     attempts = "1" if is_once else f"up to {spec.max_deliver}, with delays of {delays}"

@@ -101,6 +101,7 @@ def _facts(row: Invocation, worker: GpuUnit | None) -> Iterable[Fact]:
     yield Fact("Tenant", row.tenant.name)
     yield Fact("Mode", row.mode)
     yield Fact("Timeout", f"{row.timeout_seconds} s")
+    yield Fact.time("Expires if not started", row.expires_at)
     is_older = 0 < row.result_attempt < row.attempts
     of = f"; result of attempt {row.result_attempt}" if is_older else ""
     yield Fact("Attempts", f"{row.attempts}{of}")

@@ -20,7 +20,13 @@ from gpuplatform.workloads.function_worker import (
 )
 from gpuplatform.workloads.template import PodTemplate
 from serverless.api.links import result_link
-from serverless.core.spec import FunctionSpec, IdleTimeoutSeconds, MaxWorkers, MinWorkers
+from serverless.core.spec import (
+    ExpiresInSeconds,
+    FunctionSpec,
+    IdleTimeoutSeconds,
+    MaxWorkers,
+    MinWorkers,
+)
 from serverless.models import Function, Invocation
 from serverless.phases import (
     FailureClass,
@@ -69,6 +75,7 @@ class FunctionReply(Reply):
     concurrency: Concurrency
     idle_timeout_seconds: IdleTimeoutSeconds
     timeout_seconds: TimeoutSeconds
+    expires_in_seconds: ExpiresInSeconds
     max_deliver: MaxDeliver
     backoff_seconds: BackoffSeconds
     generation: int = Field(
@@ -208,6 +215,11 @@ class InvocationReply(Reply):
         examples=["fn-1-0123abcd"],
     )
     accepted_at: datetime = Field(description="Time at which the invocation was accepted.")
+    expires_at: datetime | None = Field(
+        description="Time at which the invocation expires unless a worker has started it; null if"
+        " it does not expire.",
+        examples=[None],
+    )
     started_at: datetime | None = Field(
         description="Time at which a worker first started the invocation; null if no worker did.",
         examples=[EXAMPLE_TIME],

@@ -1,5 +1,6 @@
 """Views of the function and invocation routes."""
 
+from functools import partial
 from typing import Final
 
 from django.http import HttpResponse
@@ -7,6 +8,7 @@ from rest_framework import status
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from gpuplatform.api.connection import has_disconnected
 from gpuplatform.api.endpoint import Endpoint, Sample
 from gpuplatform.api.etags import ETAG_HEADER, IF_MATCH_HEADER, etag_header, expected_etag
 from gpuplatform.api.pagination import mapped, paginate
@@ -183,11 +185,15 @@ class Invocations(ApiView):
 
         The status is 202. It is 200 if the mode is `sync` and the invocation has ended, or if the
         mode is `async` and the request is repeated.
+
+        In the mode `sync`, an invocation that no worker has started when the caller closes the
+        connection expires. A repeated request queues it again.
         """
         tenant = caller_of(request).tenant
         result = invocation_accept(tenant=tenant, body=body)
         row, is_sync = result.invocation, body.mode == "sync"
-        is_done = wait_for_end(row) if is_sync else result.is_replay
+        has_left = partial(has_disconnected, request)
+        is_done = wait_for_end(row, has_left) if is_sync else result.is_replay
         if is_sync:  # The row can have changed during the wait.
             row = invocation_with(Invocation.objects.all(), tenant, row.invocation_id)
         headers = {"Location": f"{_ADDRESS}/{row.invocation_id}"}
@@ -238,18 +244,21 @@ class InvocationCancel(ApiView):
 
 
 class InvocationReplay(ApiView):
-    """The view that replays a dead letter."""
+    """The view that replays an invocation that ended without success."""
 
     @Endpoint(
         id="replayInvocation",
-        summary="Replay a dead letter (operators only)",
+        summary="Replay a failed, expired or dead-lettered invocation (operators only)",
         tag=_INVOCATIONS,
         body=InvocationAction,
         replies=accepted(ServerlessOperation.REPLAY, *_INVOCATION, namespace=_NAMESPACE),
         errors=[NotFound, PhaseConflict],
     )
     def post(self, request: Request, *, invocation_id: str, body: InvocationAction) -> Response:
-        """Accept a request to replay the invocation, which is queued with all its attempts."""
+        """Accept a request to replay the invocation, which is queued with all its attempts.
+
+        The stored response of its last attempt is deleted.
+        """
         tenant, operation_id = caller_of(request).tenant, body.operation_id
         result = invocation_replay(
             tenant=tenant, invocation_id=invocation_id, operation_id=operation_id

@@ -1,9 +1,11 @@
 """Waits for the end of an invocation."""
 
+from collections.abc import Callable
 from typing import Final
 
 from gpuplatform.api.waiting import Seats
 from serverless.models import OPEN, Invocation
+from serverless.services.endings import invocation_drop
 
 MAX_WAIT_SECONDS: Final = 60.0
 MARGIN_SECONDS: Final = 5.0
@@ -13,8 +15,20 @@ SEATS: Final = Seats(4)
 """Fewer seats than for units, because invocations are more frequent."""
 
 
-def wait_for_end(row: Invocation) -> bool:
-    """Wait until the invocation ends or the time limit is reached; return whether it ended."""
+def wait_for_end(row: Invocation, has_caller_left: Callable[[], bool]) -> bool:
+    """Wait until the invocation ends or the time limit is reached; return whether it ended.
+
+    If the caller leaves before a worker has started the invocation, the invocation is dropped.
+    """
     still_open = Invocation.objects.filter(OPEN, pk=row.pk)
     seconds = min(row.timeout_seconds + MARGIN_SECONDS, MAX_WAIT_SECONDS)
-    return SEATS.wait(lambda: not still_open.exists(), seconds)
+
+    def is_over() -> bool:
+        if not still_open.exists():
+            return True
+        if not has_caller_left():
+            return False
+        invocation_drop(row)
+        return True  # The response has no receiver.
+
+    return SEATS.wait(is_over, seconds)

@@ -23,9 +23,10 @@ from gpuplatform.workloads.template import Image, SpecName, Template
 
 MAX_WORKERS: Final = 100
 MAX_IDLE_SECONDS: Final = 24 * 3600
+MAX_EXPIRY_SECONDS: Final = 7 * 24 * 3600
 
 REQUEST_ID: Final = "[a-z0-9_-]{1,48}"
-FRAMEWORK: Final = "Paths and socket on which the function listens."
+FRAMEWORK: Final = "Paths, and port or socket, on which the function listens."
 
 
 def _request_id(text: str) -> str:
@@ -65,6 +66,17 @@ MaxWorkers = Annotated[
 ]
 
 
+ExpiresInSeconds = Annotated[
+    int,
+    Field(
+        ge=0,
+        le=MAX_EXPIRY_SECONDS,
+        description="Maximum time in seconds from the acceptance of an invocation until a worker"
+        " starts it; 0 for no limit. After this time the invocation is `Expired`.",
+        examples=[3600],
+    ),
+]
+
 IdleTimeoutSeconds = Annotated[
     int,
     Field(
@@ -102,6 +114,7 @@ class FunctionSpec(SpecModel):
     concurrency: Concurrency = 1
     idle_timeout_seconds: IdleTimeoutSeconds = 300
     timeout_seconds: TimeoutSeconds = 30
+    expires_in_seconds: ExpiresInSeconds = 0
     max_deliver: MaxDeliver = 5
     backoff_seconds: BackoffSeconds = DEFAULT_BACKOFF_SECONDS
 

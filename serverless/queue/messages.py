@@ -26,7 +26,7 @@ from serverless.queue.names import INVOCATIONS
 
 MAX_PAYLOAD_BYTES: Final = 512 * 1024
 MAX_RESULT_BYTES: Final = 1024 * 1024
-"""Maximum stored size of a response body in bytes. A longer body is truncated."""
+"""Maximum stored size of a response body in bytes. With a longer body, an invocation fails."""
 
 MAX_MESSAGE_BYTES: Final = 4 * 1024 * 1024
 """The server's `max_payload` in bytes: enough for a result in base64 and its other fields."""
@@ -63,6 +63,8 @@ class InvocationMessage(BaseModel):
     receipt: str = Field(alias="X-Invocation-Receipt")
     content_type: str = Field(alias="X-Content-Type")
     timeout_seconds: Positive = Field(alias="X-Timeout-Seconds")
+    expires_at: AwareDatetime | None = Field(default=None, alias="X-Expires-At")
+    """Time from which no worker starts the invocation, or `None`."""
     payload: bytes
     headers: dict[str, str] = Field(default_factory=dict)
 
@@ -73,7 +75,7 @@ class InvocationMessage(BaseModel):
 
     def encoded_headers(self) -> dict[str, str]:
         """Return the headers of the message. The body of the message is the payload."""
-        fields = self.model_dump(by_alias=True, exclude={"payload", "headers"})
+        fields = self.model_dump(by_alias=True, exclude={"payload", "headers"}, exclude_none=True)
         return {
             MSG_ID: self.message_id,
             **{name: str(value) for name, value in fields.items()},
@@ -208,6 +210,22 @@ class EndReport(_Report):
             msg = "state and failureClass contradict each other"
             raise ValueError(msg)
         return self
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether `body` is shorter than the complete response body."""
+        return self.truncated or self.size > len(self.body)
+
+    def without_cut_success(self) -> "EndReport":
+        """Return the report, as a failure if it is a success with an incomplete body."""
+        if self.state != "Succeeded" or not self.is_cut:
+            return self
+        error = (
+            f"The response of {self.size} bytes exceeds the maximum size of a result. Store large"
+            " results elsewhere, and return their URL."
+        )
+        failure = {"state": "Failed", "failure_class": "result_too_large", "error": error}
+        return self.model_copy(update=failure)
 
 
 Report: TypeAlias = StartReport | EndReport

@@ -1,15 +1,18 @@
-"""Ends invocations without a report of a worker: dead letters, failures and cancellations.
+"""Ends invocations without a result of a worker: dead letters, expiries and cancellations.
 
 Each write checks the state and the publication of the row, so that it can be repeated.
 """
 
+from collections import defaultdict
 from typing import Final
 
+from django.db import transaction
 from django.db.models import F, QuerySet
 from django.db.models.functions import Now
 
 from gpuplatform.lifecycle.transition import transition
-from serverless.models import OPEN, Function, Invocation
+from serverless.core.expiry import wait_description
+from serverless.models import EXPIRED_MESSAGE, EXPIRING, OPEN, Function, Invocation
 from serverless.phases import INVOCATION_TRANSITIONS, FailureClass, InvocationState
 
 MAX_PUBLICATIONS: Final = 10
@@ -28,6 +31,69 @@ def invocation_fail(key: int, publication: int, failure_class: FailureClass, err
     """Fail an open invocation whose result cannot be stored; return 1 if it changed."""
     rows = Invocation.objects.filter(pk=key, publications=publication)
     return _end(rows, InvocationState.FAILED, error, failure_class)
+
+
+def invocations_expire(limit: int) -> int:
+    """Expire up to `limit` queued invocations that no worker started in time.
+
+    Rows that are locked at this time are skipped. The message of each invocation in the queue has
+    to be deleted afterwards.
+
+    Returns:
+        The number of expired invocations.
+    """
+    due = Invocation.objects.filter(EXPIRING, expires_at__lte=Now())
+    with transaction.atomic():
+        locked = due.select_for_update(skip_locked=True, of=("self",)).order_by("expires_at")
+        keys: dict[int, list[int]] = defaultdict(list)
+        for key, function in locked.values_list("pk", "function_id")[:limit]:
+            keys[function].append(key)
+        functions = Function.objects.in_bulk(keys)
+        return sum(
+            _expire(due.filter(pk__in=found), functions[function])
+            for function, found in keys.items()
+        )
+
+
+def invocation_expire(key: int, publication: int) -> int:
+    """Expire a queued invocation if its time has passed; return 1 if it expired."""
+    due = Invocation.objects.filter(EXPIRING, expires_at__lte=Now())
+    row = due.select_related("function").filter(pk=key, publications=publication).first()
+    return 0 if row is None else _expire(due.filter(pk=key), row.function)
+
+
+def invocation_drop(row: Invocation) -> int:
+    """Expire a queued invocation whose caller left; return 1 if it expired.
+
+    It is unchanged if a worker has started it, or if the caller has repeated the request since
+    `row` was read and may wait for it.
+    """
+    rows = Invocation.objects.filter(
+        pk=row.pk, repeated_calls=row.repeated_calls, state=InvocationState.QUEUED
+    )
+    text = "The caller closed the connection before a worker started the invocation."
+    text = f"{text} {_waited_for(row.function)}"
+    return _end(rows, InvocationState.EXPIRED, text, FailureClass.CALLER_LEFT)
+
+
+def expired_messages(limit: int) -> QuerySet[Invocation]:
+    """Return up to `limit` expired invocations whose messages have to be deleted."""
+    return Invocation.objects.filter(EXPIRED_MESSAGE).order_by("id")[:limit]
+
+
+def expired_message_deleted(row: Invocation) -> None:
+    """Record that the message of an expired invocation is not in the queue."""
+    rows = Invocation.objects.filter(EXPIRED_MESSAGE, pk=row.pk, publications=row.publications)
+    rows.update(stream_sequence=None)
+
+
+def _expire(rows: QuerySet[Invocation], function: Function) -> int:
+    text = f"No worker started the invocation in time. {_waited_for(function)}"
+    return _end(rows, InvocationState.EXPIRED, text, FailureClass.QUEUE_TIMEOUT)
+
+
+def _waited_for(function: Function) -> str:
+    return wait_description(function.reason, function.cause, function.message)
 
 
 def invocation_republish(key: int, publication: int) -> bool:

@@ -1,13 +1,13 @@
 """Accepts, cancels and replays invocations, and deletes them after their retention."""
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Final
+from typing import Any, Final
 
 from django.db import IntegrityError, transaction
-from django.db.models import F
+from django.db.models import F, QuerySet
 from django.db.models.functions import Now
 
 from gpuplatform.errors import OperationConflict, PhaseConflict, Throttled
@@ -17,7 +17,12 @@ from gpuplatform.operations.models import Operation
 from gpuplatform.operations.services import Accepted, Request, check_writable, operation_accept
 from gpuplatform.tenancy.models import Tenant
 from serverless.models import OPEN, Function, Invocation
-from serverless.phases import INVOCATION_TRANSITIONS, InvocationState
+from serverless.phases import (
+    INVOCATION_TRANSITIONS,
+    FailureClass,
+    InvocationMode,
+    InvocationState,
+)
 from serverless.requests import InvocationCreate
 from serverless.selectors import function_named, functions_of, invocation_with, open_invocations
 from serverless.services.names import INVOCATION_KIND, ServerlessOperation
@@ -48,7 +53,8 @@ def invocation_accept(*, tenant: Tenant, body: InvocationCreate) -> AcceptedInvo
     """Accept an invocation, or return the invocation that an earlier identical request created.
 
     An accepted invocation ends with a result, with a failure or as a dead letter, even if the
-    queue loses it.
+    queue loses it. If no worker starts it in time, it expires. If it expired because its caller
+    left, the repeated request queues it again.
 
     Raises:
         NotFound: If the function does not exist.
@@ -61,7 +67,7 @@ def invocation_accept(*, tenant: Tenant, body: InvocationCreate) -> AcceptedInvo
     """
     check_writable()
     digest = request_hash("invocation.create", body.request_id, body.hashed())
-    if body.invocation_id and (known := _known(tenant, body.invocation_id, digest)):
+    if body.invocation_id and (known := _repeated(tenant, body.invocation_id, digest)):
         return known
     function = function_named(functions_of(tenant), body.request_id)
     _check_accepts(function)
@@ -69,9 +75,10 @@ def invocation_accept(*, tenant: Tenant, body: InvocationCreate) -> AcceptedInvo
     try:
         with transaction.atomic():
             invocation.save(force_insert=True)
+            _set_expiry(invocation)
             outbox_notify()
     except IntegrityError:
-        known = _known(tenant, invocation.invocation_id, digest)
+        known = _repeated(tenant, invocation.invocation_id, digest)
         if known is None:
             raise
         return known
@@ -100,11 +107,14 @@ def invocation_cancel(*, tenant: Tenant, invocation_id: str, operation_id: str) 
 
 
 def invocation_replay(*, tenant: Tenant, invocation_id: str, operation_id: str) -> Accepted:
-    """Queue a dead letter again with its full number of attempts.
+    """Queue a failed, expired or dead-lettered invocation again, with all its attempts.
+
+    Its payload is unchanged; the result of its last attempt is deleted. A report about an earlier
+    publication is ignored.
 
     Raises:
         NotFound: If the invocation does not exist.
-        PhaseConflict: If the invocation is not a dead letter or its function is deleted.
+        PhaseConflict: If the invocation has not failed or its function is deleted.
     """
 
     def replay(invocation: Invocation) -> None:
@@ -114,30 +124,12 @@ def invocation_replay(*, tenant: Tenant, invocation_id: str, operation_id: str) 
                 " again, then invoke it with a new invocationID."
             )
             raise PhaseConflict(msg)
-        moved = transition(
-            Invocation.objects.filter(pk=invocation.pk),
-            INVOCATION_TRANSITIONS,
-            InvocationState.QUEUED,
-            column="state",
-            publications=F("publications") + 1,
-            published_at=None,
-            stream_sequence=None,
-            relay_after=None,
-            attempts=0,
-            attempted_at=None,
-            started_at=None,
-            completed_at=None,
-            stored_at=None,
-            failure_class="",
-            error="",
-        )
-        if not moved:
+        if not _requeue(Invocation.objects.filter(pk=invocation.pk), invocation):
             msg = (
-                f"The invocation '{invocation_id}' is {invocation.state}. Only dead letters can be"
-                " replayed."
+                f"The invocation '{invocation_id}' is {invocation.state}. Only failed, expired and"
+                " dead-lettered invocations can be replayed."
             )
             raise PhaseConflict(msg)
-        outbox_notify()
 
     kind = ServerlessOperation.REPLAY
     return _accept(kind, tenant, invocation_id, operation_id, replay)
@@ -176,6 +168,66 @@ def _known(tenant: Tenant, invocation_id: str, digest: str) -> AcceptedInvocatio
     return AcceptedInvocation(found, is_replay=True)
 
 
+def _repeated(tenant: Tenant, invocation_id: str, digest: str) -> AcceptedInvocation | None:
+    """Record a repeated request, and return its invocation, or `None` if it does not exist.
+
+    Raises:
+        OperationConflict: If the invocation belongs to another request.
+    """
+    known = _known(tenant, invocation_id, digest)
+    if known is None or known.invocation.mode != InvocationMode.SYNC:
+        return known
+    row = known.invocation
+    dropped = Invocation.objects.filter(pk=row.pk, failure_class=FailureClass.CALLER_LEFT)
+    with transaction.atomic():
+        Invocation.objects.filter(pk=row.pk).update(repeated_calls=F("repeated_calls") + 1)
+        if not row.function.deletion_requested_at:
+            _requeue(dropped, row)
+        row.refresh_from_db()
+    return known
+
+
+def _requeue(rows: QuerySet[Invocation], row: Invocation) -> int:
+    """Move an ended invocation to the outbox, if it can be replayed; return 1 if it was moved."""
+    moved = transition(
+        rows,
+        INVOCATION_TRANSITIONS,
+        InvocationState.QUEUED,
+        column="state",
+        publications=F("publications") + 1,
+        expires_at=_expiry(Now(), row.expires_in_seconds),
+        **_UNPUBLISHED,
+        **_WITHOUT_RESULT,
+    )
+    if moved:
+        outbox_notify()
+    return moved
+
+
+_UNPUBLISHED: Final[Mapping[str, Any]] = {
+    "published_at": None,
+    "stream_sequence": None,
+    "relay_after": None,
+    "attempts": 0,
+    "attempted_at": None,
+    "started_at": None,
+}
+_WITHOUT_RESULT: Final[Mapping[str, Any]] = {
+    "completed_at": None,
+    "stored_at": None,
+    "failure_class": "",
+    "error": "",
+    "result_attempt": 0,
+    "status_code": None,
+    "result_content_type": "",
+    "result_headers": {},
+    "result_body": None,
+    "result_bytes": 0,
+    "is_truncated": False,
+}
+"""Values of the columns of an invocation that has not been published and has not ended."""
+
+
 def _check_accepts(function: Function) -> None:
     if function.deletion_requested_at:
         msg = f"The function '{function.request_id}' is being deleted. Invoke another function."
@@ -189,6 +241,8 @@ def _check_accepts(function: Function) -> None:
 
 
 def _row(function: Function, body: InvocationCreate, digest: str) -> Invocation:
+    spec = function.parsed_spec
+    given = body.expires_in_seconds
     return Invocation(
         tenant_id=function.tenant_id,
         function=function,
@@ -198,9 +252,22 @@ def _row(function: Function, body: InvocationCreate, digest: str) -> Invocation:
         content_type=body.content_type,
         headers=body.headers,
         payload=body.payload_bytes(),
-        timeout_seconds=body.timeout_seconds or function.parsed_spec.timeout_seconds,
+        timeout_seconds=body.timeout_seconds or spec.timeout_seconds,
+        expires_in_seconds=spec.expires_in_seconds if given is None else given,
         publications=1,
     )
+
+
+def _set_expiry(invocation: Invocation) -> None:
+    """Set the time at which a new invocation expires, on the clock of the database."""
+    expires_at = _expiry(invocation.accepted_at, invocation.expires_in_seconds)
+    if expires_at is not None:
+        Invocation.objects.filter(pk=invocation.pk).update(expires_at=expires_at)
+        invocation.expires_at = expires_at
+
+
+def _expiry(since: Any, seconds: int) -> Any:
+    return since + timedelta(seconds=seconds) if seconds else None
 
 
 def _accept(

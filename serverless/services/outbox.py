@@ -55,6 +55,7 @@ def outbox_message(row: Invocation) -> InvocationMessage:
         receipt=receipt_of(row.pk, row.publications, row.invocation_id),
         content_type=row.content_type,
         timeout_seconds=row.timeout_seconds,
+        expires_at=row.expires_at,
         payload=bytes(row.payload),
         headers=row.headers,
     )

@@ -14,8 +14,15 @@ from django.db.models.functions import Coalesce, Greatest, Least, Now
 
 from gpuplatform.lifecycle.transition import transition
 from serverless.models import Invocation
-from serverless.phases import FAILED_STATES, INVOCATION_TRANSITIONS, InvocationState
+from serverless.phases import (
+    FAILED_STATES,
+    INVOCATION_TRANSITIONS,
+    NEVER_STARTED,
+    FailureClass,
+    InvocationState,
+)
 from serverless.queue.messages import EndReport, Report, StartReport
+from serverless.services.endings import invocation_expire, invocation_republish
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +50,7 @@ def reports_store(reports: Sequence[Report]) -> StoreResult:
         free = set(rows.select_for_update(skip_locked=True).values_list("pk", flat=True))
         for report in (one for one in reports if one.key in free):
             if isinstance(report, EndReport):
-                late += not _store_end(report)
+                late += not _store(report)
             elif _delivery(report) not in ended:
                 late += not _store_start(report)
     return StoreResult(late, keys - free)
@@ -68,6 +75,15 @@ def _store_start(report: StartReport) -> int:
     ) or rows.filter(state=state).update(**changes)
 
 
+def _store(report: EndReport) -> int:
+    if report.failure_class != FailureClass.QUEUE_TIMEOUT:
+        return _store_end(report.without_cut_success())  # Older sidecars report cut successes.
+    # The clock of the database decides, because the clock of a node can be wrong.
+    return invocation_expire(report.key, report.publication) or invocation_republish(
+        report.key, report.publication
+    )
+
+
 def _store_end(report: EndReport) -> int:
     rows, state = _rows(report), InvocationState(report.state)
     began = _plausible(report.started_at)
@@ -88,7 +104,7 @@ def _store_end(report: EndReport) -> int:
         "result_headers": report.headers,
         "result_body": report.body,
         "result_bytes": max(report.size, len(report.body)),
-        "is_truncated": report.truncated or report.size > len(report.body),
+        "is_truncated": report.is_cut,
     }
     return transition(
         rows, INVOCATION_TRANSITIONS, state, column="state", **changes
@@ -100,10 +116,11 @@ def _replaceable(report: EndReport) -> Q:
 
     The outcome does not depend on the order in which reports are stored. A success replaces a
     failure, and a newer attempt replaces an older attempt with the same result. The end that a
-    worker reports replaces an end that the platform recorded, such as a dead letter.
+    worker reports replaces an end that the platform recorded, such as a dead letter. An invocation
+    that expired before its start was recorded remains expired, like a cancelled one.
     """
     is_older = Q(result_attempt__lt=report.attempt)
-    failed = Q(state__in=FAILED_STATES)
+    failed = Q(state__in=FAILED_STATES) & ~Q(failure_class__in=NEVER_STARTED)
     if report.state == InvocationState.SUCCEEDED.value:
         return failed | (Q(state=InvocationState.SUCCEEDED) & is_older)
     return failed & is_older

@@ -11,6 +11,7 @@ from typing import Final
 
 import aiohttp
 from multidict import CIMultiDictProxy
+from yarl import URL
 
 from serverless.queue.messages import MAX_HEADER_BYTES, MAX_RESULT_BYTES, InvocationMessage
 from serverless.sidecar.settings import Settings
@@ -60,14 +61,17 @@ class FunctionResponse:
 
 
 class Function:
-    """The function on its Unix socket; `watch` updates `healthy`."""
+    """The function on its Unix socket or TCP port; `watch` updates `healthy`."""
 
     def __init__(self, settings: Settings) -> None:
         """Prepare the client in a running event loop. Nothing is sent before `watch`."""
-        self._settings = settings
+        port = settings.framework_port
+        address = f"http://127.0.0.1:{port}" if port else "http://127.0.0.1"
+        # The path and the query are sent unchanged.
+        self._invoke_url = URL(address + settings.invoke_path, encoded=True)
+        self._health_url = URL(address + settings.health_path, encoded=True)
         self._session = aiohttp.ClientSession(
-            "http://127.0.0.1",
-            connector=aiohttp.UnixConnector(settings.socket_path, limit=0, force_close=True),
+            connector=_connector(settings),
             auto_decompress=False,
             timeout=aiohttp.ClientTimeout(total=None),
             cookie_jar=aiohttp.DummyCookieJar(),
@@ -117,7 +121,7 @@ class Function:
         try:
             async with (
                 asyncio.timeout(HEALTH_SECONDS),
-                self._session.get(self._settings.health_path, allow_redirects=False) as response,
+                self._session.get(self._health_url, allow_redirects=False) as response,
             ):
                 return response.status == 200
         except (aiohttp.ClientError, OSError, ValueError):
@@ -137,7 +141,7 @@ class Function:
             "X-Invocation-Timeout-Seconds": str(invocation.timeout_seconds),
         }
         async with self._session.post(
-            self._settings.invoke_path,
+            self._invoke_url,
             data=invocation.payload,
             headers=headers,
             allow_redirects=False,
@@ -153,6 +157,12 @@ class Function:
                 size=size,
                 truncated=size > len(body),
             )
+
+
+def _connector(settings: Settings) -> aiohttp.BaseConnector:
+    if settings.framework_port:
+        return aiohttp.TCPConnector(limit=0, force_close=True)
+    return aiohttp.UnixConnector(settings.socket_path, limit=0, force_close=True)
 
 
 async def _read(response: aiohttp.ClientResponse) -> tuple[bytes, int]:

@@ -97,7 +97,8 @@ class QueueClient:
         """
         body = report.encode()
         if len(body) > self._client.max_payload:  # The server is configured with a lower limit.
-            body = report.model_copy(update={"body": b"", "truncated": True}).encode()
+            report = report.model_copy(update={"body": b"", "truncated": True})
+            body = report.without_cut_success().encode()
         delay = RETRY_SECONDS
         while True:
             try:

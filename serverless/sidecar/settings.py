@@ -49,7 +49,9 @@ class Settings(BaseModel):
     function_id: Positive
     worker_name: str
     socket_path: str = "/run/serverless/framework.sock"
-    """Unix socket on which the function listens."""
+    """Unix socket on which the function listens, unless `framework_port` is set."""
+    framework_port: Annotated[int, Field(ge=0, le=65535)] = 0
+    """TCP port on which the function listens, or 0."""
     invoke_path: str = "/invoke"
     health_path: str = "/healthz"
     health_address: Annotated[Address, BeforeValidator(_host_and_port)] = Address(

@@ -63,6 +63,18 @@ class _Delivery:
     def attempt(self) -> int:
         return self.start.attempt
 
+    @property
+    def is_expired(self) -> bool:
+        """Whether the invocation has expired and must not be started.
+
+        A repeated delivery has been started in time. If the clock of this node is ahead, the
+        platform publishes the invocation again; that publication is not checked.
+        """
+        invocation = self.invocation
+        is_first = self.attempt == 1 and invocation.publication == 1
+        expires_at = invocation.expires_at
+        return is_first and expires_at is not None and self.start.started_at >= expires_at
+
 
 @dataclass(frozen=True, slots=True)
 class _Outcome:
@@ -197,6 +209,10 @@ class Worker:
             started_at=datetime.now(UTC),
         )
         delivery = _Delivery(message, invocation, start)
+        if delivery.is_expired:
+            outcome = _Outcome("Expired", "queue_timeout", "The worker received it too late.")
+            await self._queue.report_end(message, _end_report(delivery, outcome))
+            return
         progress = asyncio.create_task(self._report_progress(message))
         try:
             await self._process(delivery)
@@ -260,7 +276,7 @@ class Worker:
 
 
 def _end_report(delivery: _Delivery, outcome: _Outcome) -> EndReport:
-    return EndReport(
+    report = EndReport(
         **delivery.start.model_dump(exclude={"type"}),
         **(asdict(outcome.response) if outcome.response else {}),
         state=outcome.state,
@@ -268,3 +284,4 @@ def _end_report(delivery: _Delivery, outcome: _Outcome) -> EndReport:
         error=outcome.error[:MAX_ERROR_LENGTH],
         completed_at=datetime.now(UTC),
     )
+    return report.without_cut_success()

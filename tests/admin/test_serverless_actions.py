@@ -155,13 +155,26 @@ def test_dead_letter_is_replayed_once_from_its_page(operator_client: Client) -> 
     assert operations() == ["invocation.replay"]
 
 
-def test_only_dead_letters_of_existing_functions_are_replayed(
+@pytest.mark.parametrize("state", [InvocationState.FAILED, InvocationState.EXPIRED])
+def test_failed_invocation_is_replayed_from_its_page(
+    operator_client: Client, state: InvocationState
+) -> None:
+    row = in_state(state)
+
+    confirm(operator_client, press(operator_client, "replay", row))
+
+    row.refresh_from_db()
+    assert (row.state, row.publications) == ("Queued", 2)
+
+
+def test_only_failed_invocations_of_existing_functions_are_replayed(
     operator_client: Client,
 ) -> None:
-    failed, orphan = in_state(InvocationState.FAILED), in_state(InvocationState.DEAD_LETTERED)
+    succeeded = in_state(InvocationState.SUCCEEDED)
+    orphan = in_state(InvocationState.DEAD_LETTERED)
     Function.objects.filter(pk=orphan.function_id).update(deleted_at=now())
 
-    page = choose(operator_client, "replay", failed, orphan)
+    page = choose(operator_client, "replay", succeeded, orphan)
 
     assert 'name="key"' not in page
     assert operations() == []

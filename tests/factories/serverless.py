@@ -100,8 +100,8 @@ class Worker:
         return StartReport(**{**self._head(received), **changes})
 
     def finished(self, received: Msg, **changes: Any) -> EndReport:
-        """Return the report of the end, with the payload as the response body."""
-        body = self.read(received).payload
+        """Return the report of the end, with the payload as the response body by default."""
+        body = changes.get("body", self.read(received).payload)
         result = {
             "state": "Succeeded",
             "status_code": 200,

@@ -11,6 +11,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -70,11 +71,27 @@ class Rig:
         self.put(key, json.dumps(fields).encode(), timeout=timeout)
         return key
 
-    def put(self, key: int, payload: bytes, *, timeout: int = 10, **headers: str) -> None:
+    def invoke_until(self, expires_at: datetime, *, publication: int = 1) -> int:
+        """Queue an invocation that expires, and return its key."""
+        key = next(self._keys)
+        self.put(key, b"{}", publication=publication, expires_at=expires_at)
+        return key
+
+    def put(
+        self,
+        key: int,
+        payload: bytes,
+        *,
+        timeout: int = 10,
+        publication: int = 1,
+        expires_at: datetime | None = None,
+        **headers: str,
+    ) -> None:
         """Queue an invocation with this payload."""
         message = InvocationMessage(
             key=key,
-            publication=1,
+            publication=publication,
+            expires_at=expires_at,
             invocation_id=f"inv-{key}",
             receipt=f"receipt-{key}",
             content_type="application/json",
@@ -130,6 +147,10 @@ class Rig:
     def raw_function(self) -> subprocess.Popen[bytes]:
         """Start a function that responds with the bytes of its payload."""
         return self._start("tests.fakes.raw_function")
+
+    def tcp_function(self, port: int) -> subprocess.Popen[bytes]:
+        """Start a server on a TCP port, which responds with the requested path and query."""
+        return self._start("tests.fakes.tcp_function", PORT=str(port))
 
     def sidecar(self, **environment: str) -> "Sidecar":
         """Start a sidecar without waiting until it is ready."""

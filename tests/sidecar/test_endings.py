@@ -1,9 +1,12 @@
 """Outcomes of invocations, as the sidecar reports them for each behavior of a function."""
 
 import json
+from datetime import timedelta
 
 import pytest
 
+from gpuplatform.clock import now
+from gpuplatform.dev.embedded.ports import free_port
 from gpuplatform.dev.embedded.processes import wait_until
 from serverless.queue.messages import MAX_RESULT_BYTES, decode_advisory
 from serverless.queue.names import ADVISORIES, ADVISORY_CONSUMER
@@ -32,6 +35,17 @@ def test_response_is_reported_once_and_message_acknowledged(rig: Rig) -> None:
     assert wait_until(lambda: is_empty(rig), 5)
     rig.read_reports()
     assert len(rig.all_finished(key)) == 1
+
+
+def test_function_on_tcp_port_is_called_with_query(rig: Rig) -> None:
+    port, path = free_port(), "/v1/chat?model=a%2Fb&x=1+2"
+    rig.tcp_function(port)
+    address = {"FRAMEWORK_PORT": str(port), "INVOKE_PATH": path, "HEALTH_PATH": "/health"}
+    rig.sidecar(**address).until_ready()
+
+    found = rig.finished(rig.invoke(text="hello"))
+
+    assert (found.state, found.body.decode()) == ("Succeeded", path)
 
 
 def test_start_of_slow_or_repeated_invocation_is_reported(rig: Rig) -> None:
@@ -91,6 +105,19 @@ def test_hanging_function_times_out(rig: Rig) -> None:
     assert wait_until(lambda: is_empty(rig), 5)
 
 
+def test_expired_invocation_is_not_started(rig: Rig) -> None:
+    rig.worker()
+
+    late = rig.finished(rig.invoke_until(now() - timedelta(seconds=1)))
+    soon = rig.finished(rig.invoke_until(now() + timedelta(hours=1)))
+    confirmed = rig.finished(rig.invoke_until(now() - timedelta(seconds=1), publication=2))
+
+    assert (late.state, late.failure_class) == ("Expired", "queue_timeout")
+    assert (late.status_code, late.body) == (None, b"")
+    assert [soon.state, confirmed.state] == ["Succeeded", "Succeeded"]
+    assert wait_until(lambda: is_empty(rig), 5)
+
+
 def test_crashed_function_is_retried_after_restart(rig: Rig) -> None:
     sidecar, function = rig.worker(MAX_DELIVER="2")
     rig.consume(max_deliver=2)
@@ -106,16 +133,34 @@ def test_crashed_function_is_retried_after_restart(rig: Rig) -> None:
     assert (found.status_code, found.attempt) == (None, 2)
 
 
-def test_response_of_100_megabytes_is_truncated(rig: Rig) -> None:
+def test_response_of_100_megabytes_is_failure(rig: Rig) -> None:
     sidecar, _ = rig.worker()
     before = memory(sidecar.process.pid)
 
     found = rig.finished(rig.invoke(size=100_000_000))
 
-    assert found.state == "Succeeded"
+    assert (found.state, found.failure_class) == ("Failed", "result_too_large")
+    assert (found.attempt, found.status_code) == (1, 200)
     assert (len(found.body), found.size) == (MAX_RESULT_BYTES, 100_000_000)
     assert found.truncated
     assert memory(sidecar.process.pid) - before < 30_000
+
+
+def test_response_of_maximum_size_succeeds(rig: Rig) -> None:
+    rig.worker()
+
+    found = rig.finished(rig.invoke(size=MAX_RESULT_BYTES))
+
+    assert (found.state, len(found.body)) == ("Succeeded", MAX_RESULT_BYTES)
+
+
+def test_large_response_with_error_keeps_its_failure_class(rig: Rig) -> None:
+    rig.worker()
+
+    found = rig.finished(rig.invoke(size=MAX_RESULT_BYTES + 1, status=422))
+
+    assert (found.state, found.failure_class) == ("Failed", "framework_error")
+    assert found.truncated
 
 
 def memory(pid: int) -> int:

@@ -2,6 +2,7 @@
 
 import logging
 from contextlib import AbstractContextManager
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -26,6 +27,7 @@ from gpuplatform.reconciliation import gate
 from gpuplatform.reconciliation.heartbeats import Part, report_heartbeat
 from gpuplatform.reconciliation.models import ClusterState
 from gpuplatform.samples.models import PlatformSample
+from serverless.models import Invocation
 from tests.factories.inventory import accept_create, pool_row
 from tests.factories.serverless import accept, function_row
 from tests.factories.unit_rows import stock_row, unit_row
@@ -183,7 +185,7 @@ def test_the_number_of_queries_does_not_depend_on_the_number_of_rows(
     with CaptureQueriesContext(connection) as queries:
         read_state()
 
-    assert len(queries) <= 18
+    assert len(queries) <= 19
 
 
 @pytest.mark.django_db
@@ -215,6 +217,25 @@ def test_beat_serves_the_same_numbers(cluster: FakeCluster, broker: Broker) -> N
     assert found["gpuplatform_part_up", "controller"] == 0
     assert found["gpuplatform_queue_messages", "reconcile"] == 0
     assert {name for name, *_ in found} <= {metric.name for metric in METRICS}
+
+
+@pytest.mark.django_db
+def test_recent_failures_of_invocations_are_counted(cluster: FakeCluster, broker: Broker) -> None:
+    function = function_row()
+    for ended_at, failure_class in (
+        (Now(), "queue_timeout"),
+        (Now(), "a code of another release"),
+        (Now() - timedelta(hours=2), "queue_timeout"),
+    ):
+        Invocation.objects.filter(pk=accept(function).pk).update(
+            state="Expired", failure_class=failure_class, completed_at=ended_at
+        )
+
+    found = samples()
+
+    name = "gpuplatform_invocations_failed_last_hour"
+    failed = {key: number for key, number in found.items() if key[0] == name}
+    assert failed == {(name, "queue_timeout", "Expired"): 1}
 
 
 @pytest.mark.django_db

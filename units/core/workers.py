@@ -9,10 +9,9 @@ from typing import Any, Final
 
 from gpuplatform.images import SIDECAR_COMMAND
 from gpuplatform.kube.kinds import Manifest
-from gpuplatform.workloads.function_worker import SOCKET_DIRECTORY, Serverless
+from gpuplatform.workloads.function_worker import SIDECAR_PORT, SOCKET_DIRECTORY, Serverless
 
 SIDECAR_NAME: Final = "sidecar"
-SIDECAR_PORT: Final = 8091
 DRAIN_TOKEN_HEADER: Final = "X-Worker-Token"  # noqa: S105 - the name of a header
 CREDENTIALS_DIRECTORY: Final = "/run/queue"
 
@@ -118,7 +117,10 @@ def _shared_environment(block: Serverless, unit: str) -> list[dict[str, str]]:
 
 
 def _sidecar_environment(block: Serverless) -> dict[str, str]:
+    port = block.framework.port
     return {
+        # Omitted without a port, so that workers of an earlier release keep their manifest.
+        **({"SERVERLESS_FRAMEWORK_PORT": str(port)} if port else {}),
         "SERVERLESS_TENANT": block.tenant,
         "SERVERLESS_QUEUE_URL": block.queue_url,
         "SERVERLESS_CREDENTIALS_DIRECTORY": CREDENTIALS_DIRECTORY,

@@ -138,6 +138,7 @@ DASHBOARDS: Final = (
             ),
             Panel("Open invocations by state", declared.INVOCATIONS),
             Panel("Age of the oldest open invocation", declared.OLDEST_INVOCATION),
+            Panel("Failed invocations in the last hour", declared.FAILED_INVOCATIONS),
             Panel("Open operations", declared.OPERATIONS, where=_FUNCTIONS),
             Panel("Ended operations", declared.OPERATIONS_ENDED, where=_FUNCTIONS),
         ),

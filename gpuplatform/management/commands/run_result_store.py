@@ -12,6 +12,7 @@ from gpuplatform.metrics.server import serve
 from gpuplatform.processes.process import stop_on_signals
 from gpuplatform.reconciliation.heartbeats import FRESH_SECONDS, Part, report_heartbeat
 from serverless.loops.dead_letters import DeadLetters
+from serverless.loops.expiry import EXPIRY_SECONDS, Expiry
 from serverless.loops.relay import Relay
 from serverless.loops.repeat import run_repeatedly
 from serverless.loops.result_store import ResultStore
@@ -30,11 +31,15 @@ class Command(BaseCommand):
         stop = stop_on_signals()
         queue = required_queue()
         serve(lambda: bytes)  # Only /livez is used, so /metrics is empty.
-        sweep = Sweep(queue)
+        sweep, expiry = Sweep(queue), Expiry(queue)
 
         def sweep_once() -> None:
             sweep.step()
             stop.wait(SWEEP_SECONDS)
+
+        def expire_once() -> None:
+            expiry.step()
+            stop.wait(EXPIRY_SECONDS)
 
         def report_heartbeat_once() -> None:
             report_heartbeat(Part.RESULTS)
@@ -46,6 +51,7 @@ class Command(BaseCommand):
             _Loop("result store", ResultStore(queue).step, stop),
             _Loop("dead letters", DeadLetters(queue).step, stop),
             _Loop("sweep", sweep_once, stop),
+            _Loop("expiry", expire_once, stop),
         ]
         for loop in loops:
             loop.start()

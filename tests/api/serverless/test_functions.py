@@ -25,8 +25,9 @@ BODY: dict[str, Any] = {
 }
 SHAPE = {
     "requestID", "specName", "image", "template", "framework", "minWorkers", "maxWorkers",
-    "concurrency", "idleTimeoutSeconds", "timeoutSeconds", "maxDeliver", "backoffSeconds",
-    "generation", "phase", "reason", "message", "cause", "backlog", "oldestPendingSeconds",
+    "concurrency", "idleTimeoutSeconds", "timeoutSeconds", "expiresInSeconds",
+    "maxDeliver", "backoffSeconds", "generation", "phase", "reason", "message", "cause",
+    "backlog", "oldestPendingSeconds",
     "workers", "createdAt", "updatedAt", "observedAt", "operationID",
 }  # fmt: skip
 
@@ -86,6 +87,7 @@ def test_writes_are_replayed_and_conflict(api: Api) -> None:
         ({"requestID": "Echo"}, "requestID"),
         ({"requestID": "e" * 49}, "requestID"),
         ({"minWorkers": 3}, "minWorkers"),
+        ({"expiresInSeconds": 7 * 24 * 3600 + 1}, "expiresInSeconds"),
         ({"framework": {"socketPath": "/etc/passwd"}}, "framework.socketPath"),
         ({"serverless": {}}, "serverless"),
     ],
@@ -99,13 +101,18 @@ def test_invalid_body_is_rejected_by_field(api: Api, change: dict[str, Any], fie
 
 def test_put_changes_spec(api: Api) -> None:
     api.post(FUNCTIONS, BODY)
-    change = {"operationID": "change", "specName": "g1.1", "image": "registry.example/echo:2"}
+    change = {
+        "operationID": "change",
+        "specName": "g1.1",
+        "image": "registry.example/echo:2",
+        "expiresInSeconds": 60,
+    }
 
     answer = api.put(f"{FUNCTIONS}/echo", change)
 
     assert (answer.status, answer.data["kind"]) == (202, "function.update")
     shown = api.get(f"{FUNCTIONS}/echo").data
-    assert shown["image"] == "registry.example/echo:2"
+    assert (shown["image"], shown["expiresInSeconds"]) == ("registry.example/echo:2", 60)
     assert shown["maxWorkers"] == BODY["maxWorkers"]
     assert shown["generation"] == 2
 

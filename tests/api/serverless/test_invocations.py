@@ -1,9 +1,10 @@
 """The routes of invocations: replies, waiting, limits, and signed links."""
 
 import base64
+import socket
 import threading
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, ClassVar
 from urllib.parse import parse_qs, urlsplit
 
@@ -13,6 +14,8 @@ from django.test import Client
 from pytest_django import DjangoAssertNumQueries, Settings
 
 from gpuplatform import clock
+from gpuplatform.api.connection import SOCKET_KEY
+from gpuplatform.dev.embedded.ports import LOOPBACK
 from gpuplatform.tenancy.models import Scope
 from gpuplatform.tenancy.services import token_create
 from gpuplatform.workloads.causes import StartupCause
@@ -30,7 +33,7 @@ INVOCATIONS = "/api/v1/serverless/invocations"
 BODY: dict[str, Any] = {"invocationID": "one", "requestID": "echo", "payload": '{"a": 1}'}
 SHAPE = {
     "invocationID", "requestID", "mode", "state", "failureClass", "attempts", "worker",
-    "acceptedAt", "startedAt", "completedAt", "result", "error", "blocked",
+    "acceptedAt", "expiresAt", "startedAt", "completedAt", "result", "error", "blocked",
 }  # fmt: skip
 RESULT = {
     "statusCode", "contentType", "headers", "body", "bodyEncoding", "bodyBytes", "truncated",
@@ -93,6 +96,29 @@ def test_queued_invocation_shows_why_function_is_blocked(api: Api) -> None:
     Function.objects.update(phase="Failed", reason="WorkerFailed")
     end()
     assert api.get(f"{INVOCATIONS}/one").data["blocked"] is None
+
+
+def test_expiry_is_shown_and_of_same_request(api: Api) -> None:
+    function_row("echo")
+    body = {**BODY, "expiresInSeconds": 60}
+
+    accepted = api.post(INVOCATIONS, body)
+
+    row = Invocation.objects.get()
+    expires_at = datetime.fromisoformat(accepted.data["expiresAt"])
+    assert expires_at - row.accepted_at == timedelta(seconds=60)
+    assert api.post(INVOCATIONS, body).data["expiresAt"] == accepted.data["expiresAt"]
+    assert api.post(INVOCATIONS, BODY).code == "operation_conflict"
+
+
+@pytest.mark.parametrize("seconds", [-1, 7 * 24 * 3600 + 1, 1.5, "60", True])
+def test_invalid_expiry_is_rejected(api: Api, seconds: object) -> None:
+    function_row("echo")
+
+    answer = api.post(INVOCATIONS, {**BODY, "expiresInSeconds": seconds})
+
+    assert (answer.status, answer.fields) == (400, ["expiresInSeconds"])
+    assert not Invocation.objects.exists()
 
 
 def test_omitted_id_is_generated(api: Api) -> None:
@@ -184,9 +210,13 @@ def test_cancel_and_replay_return_operations(api: Api) -> None:
     assert (late.status, late.code) == (409, "phase_conflict")
     assert api.get(f"{INVOCATIONS}/one").data["state"] == "Cancelled"
 
-    end(state=InvocationState.DEAD_LETTERED, status_code=None)
-    assert api.post(f"{INVOCATIONS}/one/replay", {"operationID": "r-2"}).status == 202
-    assert api.get(f"{INVOCATIONS}/one").data["state"] == "Queued"
+    assert api.post(f"{INVOCATIONS}/one/replay", {"operationID": "r-2"}).status == 409
+    for state in (InvocationState.DEAD_LETTERED, InvocationState.FAILED, InvocationState.EXPIRED):
+        end(state=state)
+        replayed = api.post(f"{INVOCATIONS}/one/replay", {"operationID": f"r-{state}"})
+        assert replayed.status == 202
+        shown = api.get(f"{INVOCATIONS}/one").data
+        assert (shown["state"], shown["result"]) == ("Queued", None)
 
 
 def test_replay_requires_operator_token(api: Api) -> None:
@@ -216,6 +246,22 @@ class TestWaiting:
         answer = api.post(INVOCATIONS, self.BODY)
 
         assert (answer.status, answer.data["state"]) == (202, "Queued")
+
+    def test_call_of_client_that_disconnected_is_dropped(self, api: Api) -> None:
+        function_row("echo")
+        with (
+            socket.create_server((LOOPBACK, 0)) as server,
+            socket.create_connection(server.getsockname()) as client,
+            server.accept()[0] as connection,
+        ):
+            client.close()
+            api.post(INVOCATIONS, self.BODY, **{SOCKET_KEY: connection})
+        dropped = Invocation.objects.get()
+
+        again = api.post(INVOCATIONS, {**self.BODY, "mode": "async"})
+
+        assert (dropped.state, dropped.failure_class) == ("Expired", "caller_left")
+        assert again.code == "operation_conflict"
 
     def test_ended_invocation_is_returned_immediately(self, api: Api) -> None:
         fields = {key: text for key, text in self.BODY.items() if key != "requestID"}

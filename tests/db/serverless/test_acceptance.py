@@ -219,8 +219,8 @@ def test_only_queued_invocation_is_cancelled(state: str) -> None:
     assert not Operation.objects.filter(kind="invocation.cancel").exists()
 
 
-@pytest.mark.parametrize("state", ["Queued", "Running", "Succeeded", "Failed", "Cancelled"])
-def test_only_dead_letter_is_replayed(state: str) -> None:
+@pytest.mark.parametrize("state", ["Queued", "Running", "Succeeded", "Cancelled"])
+def test_only_failed_invocation_is_replayed(state: str) -> None:
     row = accept(function_row())
     Invocation.objects.update(state=state, completed_at="2026-01-01T00:00:00Z")
 

@@ -221,7 +221,7 @@ def test_failure_class_is_stored(
     assert found.error == "It broke."
 
 
-def test_large_response_is_truncated_with_size(
+def test_cut_success_of_older_worker_is_failure(
     relay: Relay, store: ResultStore, queue: Queue
 ) -> None:
     row, worker, received = given_to_a_worker(relay, queue)
@@ -231,6 +231,7 @@ def test_large_response_is_truncated_with_size(
     store_all(store, queue)
 
     found = settled(row)
+    assert (found.state, found.failure_class) == ("Failed", "result_too_large")
     assert (found.result_bytes, found.is_truncated) == (10**8, True)
     assert bytes(found.result_body or b"") == kept
 

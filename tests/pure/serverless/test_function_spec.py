@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from gpuplatform.errors import InvalidSpec
+from gpuplatform.workloads.function_worker import Framework
 from serverless.core.spec import FunctionSpec
 from serverless.requests import FunctionCreate, FunctionUpdate
 
@@ -40,7 +41,20 @@ def test_defaults() -> None:
         ({"backoffSeconds": [0]}, "backoffSeconds[0]"),
         ({"framework": {"invokePath": "invoke"}}, "framework.invokePath"),
         ({"framework": {"invokePath": "/a b"}}, "framework.invokePath"),
+        ({"framework": {"invokePath": "/a?b=%zz"}}, "framework.invokePath"),
+        ({"framework": {"invokePath": "/a?b c"}}, "framework.invokePath"),
+        ({"framework": {"invokePath": "/a?b#c"}}, "framework.invokePath"),
         ({"framework": {"healthPath": "/a\r\nX: 1"}}, "framework.healthPath"),
+        ({"framework": {"healthPath": "/a?b"}}, "framework.healthPath"),
+        ({"framework": {"port": -1}}, "framework.port"),
+        ({"framework": {"port": None}}, "framework.port"),
+        ({"framework": {"port": 65536}}, "framework.port"),
+        ({"framework": {"port": "8000"}}, "framework.port"),
+        ({"framework": {"port": 8091}}, "framework.port"),
+        (
+            {"framework": {"port": 80, "socketPath": "/run/serverless/a.sock"}},
+            "framework.socketPath",
+        ),
         ({"framework": {"socketPath": "/run/serverless/../x"}}, "framework.socketPath"),
         ({"framework": {"socketPath": "/run/serverless/.."}}, "framework.socketPath"),
         ({"framework": {"socketPath": "/tmp/x"}}, "framework.socketPath"),
@@ -53,6 +67,21 @@ def test_invalid_value_is_rejected_by_field(change: dict[str, Any], field: str) 
         FunctionSpec.parse({**SPEC, **change})
 
     assert caught.value.details[0].field == field
+
+
+@pytest.mark.parametrize("path", ["/a?", "/a?model=b%2Fc&d=1+2"])
+def test_invoke_path_may_have_query(path: str) -> None:
+    spec = FunctionSpec.parse({**SPEC, "framework": {"invokePath": path}})
+
+    assert spec.framework.invoke_path == path
+
+
+def test_displayed_framework_with_port_is_accepted() -> None:
+    displayed = Framework(port=8000).model_dump(by_alias=True)
+
+    spec = FunctionSpec.parse({**SPEC, "framework": displayed})
+
+    assert spec.normalised()["framework"] == {"port": 8000}
 
 
 def test_max_deliver_below_number_of_default_delays_is_valid() -> None:

@@ -7,6 +7,7 @@ import yaml
 
 from gpuplatform.errors import InvalidSpec
 from gpuplatform.kube.kinds import Manifest
+from gpuplatform.workloads.function_worker import SIDECAR_PORT
 from gpuplatform.workloads.pods import STOCK_PRIORITY_CLASS
 from serverless.core.spec import FunctionSpec
 from serverless.core.workers import worker_request
@@ -170,11 +171,21 @@ def test_sidecar_reads_settings_of_manifest() -> None:
     assert read.backoff_seconds == (1, 5)
     assert read.socket_path == "/run/serverless/model.sock"
     assert read.health_path == "/health"
-    assert read.health_address.port == workers.SIDECAR_PORT
+    assert read.health_address.port == SIDECAR_PORT
     assert (read.credentials_directory / CREDENTIALS_KEY).parts[:3] == ("/", "run", "queue")
     assert read.drain_seconds > FUNCTION["timeoutSeconds"]
     assert read.drain_token
     assert DRAIN_TOKEN_HEADER == workers.DRAIN_TOKEN_HEADER
+
+
+def test_sidecar_reads_port_of_manifest() -> None:
+    framework = {"port": 8000, "invokePath": "/v1/completions?stream=false"}
+
+    function, sidecar = pod(worker_spec(framework=framework))["containers"]
+
+    read = Settings.from_environment({one["name"]: one["value"] for one in sidecar["env"]})
+    assert (read.framework_port, read.invoke_path) == (8000, framework["invokePath"])
+    assert "SERVERLESS_FRAMEWORK_PORT" not in {one["name"] for one in function["env"]}
 
 
 def test_grace_period_exceeds_drain() -> None:
@@ -204,6 +215,7 @@ def test_template_cannot_shorten_grace_period() -> None:
         ({"concurrency": 65}, "serverless.concurrency"),
         ({"framework": {"socketPath": "/run/serverless/../x"}}, "serverless.framework.socketPath"),
         ({"framework": {"invokePath": "invoke"}}, "serverless.framework.invokePath"),
+        ({"framework": {"port": SIDECAR_PORT}}, "serverless.framework.port"),
         ({"backoffSeconds": []}, "serverless.backoffSeconds"),
     ],
 )
