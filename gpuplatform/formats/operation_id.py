@@ -11,9 +11,8 @@ OperationID = Annotated[
     AfterValidator(names.operation_id),
     Field(
         json_schema_extra={"pattern": f"^{names.OPERATION_ID}$"},
-        description="Idempotency key that the caller chooses for the request, unique within the"
-        " tenant. Repeating the request returns the stored operation. Using the key for another"
-        " request is a conflict.",
+        description="Idempotency key of the request, unique within the tenant. A repeated request"
+        " returns the stored operation.",
         examples=["request-1"],
     ),
 ]

@@ -321,7 +321,7 @@ def _rejected(message: str, *path: str) -> ValidationError:
 Template = Annotated[
     PodTemplate,
     Field(
-        description="Template of the container, with command, arguments, environment and ports.",
+        description="Template of the container.",
         examples=[
             {
                 "command": ["python", "-m", "http.server"],

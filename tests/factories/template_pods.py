@@ -7,6 +7,7 @@ import pytest
 from gpuplatform.errors import InvalidSpec
 from gpuplatform.workloads.pods import Size, Workload, pod_spec
 from gpuplatform.workloads.template import PodTemplate
+from tests.factories.inventory import POD_SETTINGS
 
 FULL_TEMPLATE: dict[str, Any] = {
     "args": ["$$", "\x1b[0m"],
@@ -40,6 +41,7 @@ def pod_of(
             environment={},
             size=size,
             is_reservation=is_reservation,
+            settings=POD_SETTINGS,
             **changes,
         )
     )

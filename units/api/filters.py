@@ -26,8 +26,7 @@ class UnitQuery(Query):
 
     namespace: DnsLabel | None = Field(
         default=None,
-        description="Namespace of the unit. Defaults to the namespace of the caller's tenant; the"
-        " tenant has no units in other namespaces.",
+        description="Namespace of the unit. Defaults to the namespace of the caller's tenant.",
     )
 
 

@@ -14,6 +14,7 @@ from gpuplatform.dev.simulator.kubelet.expansion import (
 from gpuplatform.formats.text import escaped
 from gpuplatform.workloads.pods import Size, Workload, pod_spec
 from gpuplatform.workloads.template import PodTemplate
+from tests.factories.inventory import POD_SETTINGS
 
 SCRIPT = "echo pid $$ in $(UNIT_NAME); A=${B} exec /start.sh $"
 PASSWORD = "T)T}Bjxl&@s$$z!&UJN(e#cNE5cimmX%"
@@ -26,6 +27,7 @@ def container(template: PodTemplate) -> dict[str, Any]:
         environment={"UNIT_NAME": "trainer"},
         size=Size(cpu=None, memory=None, gpu=1),
         is_reservation=False,
+        settings=POD_SETTINGS,
     )
     [found] = pod_spec(workload)["containers"]
     assert isinstance(found, dict)

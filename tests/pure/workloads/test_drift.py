@@ -75,7 +75,7 @@ def test_another_source_is_removed(found: dict[str, Any], left: dict[str, Any]) 
 
 def test_another_handler_and_another_volume_source_are_removed() -> None:
     template = {"command": ["serve"], "ports": [{"name": "http", "port": 80}]}
-    wanted = manifests.deployment(PoolView.parse(pool_resource(template=template)))
+    wanted = manifests.deployment(PoolView.parse(pool_resource(template=template)), POD_SETTINGS)
     found = copy.deepcopy(wanted)
     found["metadata"] |= {"uid": "u-1", "resourceVersion": "7"}
     pod = found["spec"]["template"]["spec"]
