@@ -27,9 +27,7 @@ SIDECAR_PORT: Final = 8091
 """Port of the sidecar's health server. The containers of a pod share their ports."""
 
 _PATH: Final = r"/[A-Za-z0-9._~/-]{0,199}"
-_PATH_AND_QUERY: Final = (
-    rf"{_PATH}(\?([A-Za-z0-9._~/?:@!$&'()*+,;=-]|%[0-9A-Fa-f]{{2}}){{0,199}})?"
-)
+_PATH_AND_QUERY: Final = rf"{_PATH}(\?([A-Za-z0-9._~/?:@!&'()*+,;=-]|%[0-9A-Fa-f]{{2}}){{0,199}})?"
 _SOCKET: Final = rf"{SOCKET_DIRECTORY}/[A-Za-z0-9._-]{{1,60}}"
 _QUEUE_URL: Final = r"(nats|tls)://[A-Za-z0-9.:\[\]_-]{1,253}"
 
