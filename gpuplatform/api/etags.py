@@ -19,8 +19,8 @@ IF_MATCH_HEADER: Final = OpenApiParameter(
     IF_MATCH,
     {"type": "string", "pattern": r'^(\*|"[!#-~]{1,128}")$'},
     OpenApiParameter.HEADER,
-    description="ETag of the object that the caller read. The request is rejected with 412 if the"
-    " object has a different ETag or if an accepted change of the object is in progress.",
+    description="ETag of the object that the caller read. Returns 412 if the object has another"
+    " ETag or if an accepted change of the object is in progress.",
 )
 
 _STRONG = re.compile(r'"([\x21\x23-\x7e]{1,128})"')

@@ -121,5 +121,5 @@ class PageQuery(Query):
     )
     cursor: str | None = Field(
         default=None,
-        description="Cursor of the page to return: the `page.next` of the previous page.",
+        description="Value of `page.next` of the previous page.",
     )

@@ -71,8 +71,8 @@ ExpiresInSeconds = Annotated[
     Field(
         ge=0,
         le=MAX_EXPIRY_SECONDS,
-        description="Maximum time in seconds from the acceptance of an invocation until a worker"
-        " starts it; 0 for no limit. After this time the invocation is `Expired`.",
+        description="Maximum time in seconds until a worker starts an accepted invocation, which"
+        " is `Expired` afterwards. 0 means no limit.",
         examples=[3600],
     ),
 ]
