@@ -26,12 +26,10 @@ def worker(queue_url: str, *, node: str = "") -> Manifest:
             "timeoutSeconds": 5,
         }
     )
-    function = {**container(image=ECHO_IMAGE), "env": []}
+    function = {**container(image=ECHO_IMAGE), "env": [], "volumeMounts": []}
     made = pod(name, function, **({"nodeName": node} if node else {}))
-    return {
-        **made,
-        "spec": worker_pod(made["spec"], block, PLATFORM_IMAGE, unit=name, token="token"),
-    }
+    spec = {"terminationGracePeriodSeconds": 1, **made["spec"], "volumes": []}
+    return {**made, "spec": worker_pod(spec, block, PLATFORM_IMAGE, unit=name, token="token")}
 
 
 def processes_of(made: Manifest) -> list[int]:
