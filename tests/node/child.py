@@ -17,7 +17,7 @@ def main(arguments: list[str]) -> None:
     end = arguments.index("--")
     for group in arguments[:end]:
         # pathlib would double the time until the command runs.
-        with open(f"{group}/cgroup.procs", "w") as members:  # noqa: PTH123
+        with open(f"{group}/cgroup.procs", "w") as members:  # noqa: PTH123 - see above
             members.write(str(os.getpid()))
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     command = arguments[end + 1 :]
