@@ -44,18 +44,19 @@ demo-load:  ## Create demo rows in a running development platform (N=100000; N=0
 
 ##@ Test
 
-.PHONY: test test-pure test-long test-cluster test-node test-image-python image-check fuzz model coverage golden
+.PHONY: test test-pure test-long test-cluster test-node test-node-core test-image-python image-check fuzz model coverage golden
 test:  ## Run all tests except the long ones (PYTEST_ARGS). The tests start their own servers.
 	@$(INSTALL) test
 	@$(PY) -m pytest -n 3 --dist loadgroup -m "not long and not node" $(PYTEST_ARGS)
 
-test-pure:  ## Run the tests that need no server (PYTEST_ARGS).
+test-pure:  ## Run the tests that need no server, with few examples of each property (PYTEST_ARGS).
 	@$(INSTALL) test
-	@$(PY) -m pytest tests/pure $(PYTEST_ARGS)
+	@GPUPLATFORM_TEST_EXAMPLES=10 $(PY) -m pytest -n 2 tests/pure $(PYTEST_ARGS)
 
-test-long:  ## Run the long tests: killed processes, browsers, fault injection (PYTEST_ARGS).
+test-long:  ## Run the long tests: processes, browsers, faults, properties (PYTEST_ARGS).
 	@$(INSTALL) test
 	@GPUPLATFORM_TEST_PODS=5000 $(PY) -m pytest -n 3 --dist loadgroup -m "long and not node" $(PYTEST_ARGS)
+	@GPUPLATFORM_TEST_EXAMPLES=1000 $(PY) -m pytest -n 3 tests/pure $(PYTEST_ARGS)
 
 # These tests mostly wait, so more workers than processors keep the processors busy.
 test-cluster:  ## Run the cluster tests on a real control plane (needs Go; PYTEST_ARGS).
@@ -67,6 +68,10 @@ test-cluster:  ## Run the cluster tests on a real control plane (needs Go; PYTES
 test-node:  ## Run the tests on real nodes with containers (needs root and Go; PYTEST_ARGS).
 	@$(INSTALL) test
 	@$(PY) -m tests.node test -m "not long" $(PYTEST_ARGS)
+
+test-node-core:  ## Run the core set of the tests on real nodes (WITHIN: seconds that it may take).
+	@$(INSTALL) test
+	@$(PY) -m tests.node core $(or $(WITHIN),3600) $(PYTEST_ARGS)
 
 test-image-python:  ## Run `make test` on the Python version of the image, in .venv-image.
 	@python=$$(sh requirements/python.sh $(IMAGE_PYTHON)) && \
@@ -85,9 +90,9 @@ model:  ## Explore all orders of events in the hand-over (ARGS="stop2 --without 
 	@$(INSTALL) test
 	@$(PY) -m tests.model.scenarios $(ARGS)
 
-coverage:  ## Measure the branch coverage of `make test`: at least 95 %, and 100 % in core/.
+coverage:  ## Measure the branch coverage of the image by `make test`: at least 95 %, 100 % in core/.
 	@$(INSTALL) test
-	@$(PY) -m pytest -n 3 --dist loadgroup -m "not long and not node" --cov --cov-report= $(PYTEST_ARGS)
+	@$(PY) -m tests.measured -n 3 --dist loadgroup -m "not long and not node" $(PYTEST_ARGS)
 	@$(PY) -m coverage report --skip-covered
 	@$(PY) -m coverage report --show-missing --skip-covered --include="*/core/*" --fail-under=100
 
@@ -149,7 +154,7 @@ requirements: setup  ## Compile the lists of requirements with hashes and the ve
 
 ##@ Benchmark
 
-.PHONY: bench-pools bench-units bench-serverless bench-api bench-admin bench-simulator
+.PHONY: bench-pools bench-units bench-node bench-serverless bench-api bench-admin bench-simulator bench-queue bench-nodes
 bench-pools:  ## Measure the creation of stock pools and the idle cost of the platform.
 	@$(INSTALL) test
 	@$(PY) -m tests.benchmarks.pools
@@ -158,6 +163,10 @@ bench-units:  ## Measure the hand-over of GPU units and their idle cost (PARTS).
 	@$(INSTALL) test
 	@$(PY) $(KUBERNETES) --build-only
 	@$(PY) -m tests.benchmarks.units $(PARTS)
+
+bench-node:  ## Measure the hand-over of GPU units on real nodes (needs root and Go; ARGS).
+	@$(INSTALL) test
+	@$(PY) -m tests.node bench $(ARGS)
 
 bench-serverless:  ## Measure the latency of invocations, warm and from zero workers (PARTS).
 	@$(INSTALL) test
@@ -170,6 +179,14 @@ bench-api:  ## Measure lists of 100,000 operations, accepted requests/s and reco
 bench-admin:  ## Measure the queries and response times of admin pages (ARGS).
 	@$(INSTALL) test
 	@$(PY) -m tests.benchmarks.admin $(ARGS)
+
+bench-queue:  ## Measure grants and creates beside 1,000 requests; simulate over-subscribed days (ARGS).
+	@$(INSTALL) test
+	@$(PY) -m tests.benchmarks.queue $(ARGS)
+
+bench-nodes:  ## Measure the pages and lists of a cluster with 500 nodes and 4,000 pods (ARGS).
+	@$(INSTALL) test
+	@$(PY) -m tests.benchmarks.nodes $(ARGS)
 
 bench-simulator:  ## Measure speed and memory of the simulated cluster with 1,000 pods.
 	@$(INSTALL) test

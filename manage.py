@@ -11,13 +11,18 @@ def main() -> None:
     try:
         from django.core.management import execute_from_command_line  # noqa: PLC0415 - see below
 
-        from gpuplatform.configfile import take_config_option  # noqa: PLC0415 - as above
+        from gpuplatform.configfile import (  # noqa: PLC0415 - as above
+            take_config_option,
+            use_defaults_for_help,
+        )
     except ImportError as error:
         raise SystemExit(
             f"{error}. Run 'make setup', then use .venv/bin/python manage.py."
         ) from error
     # Before the command is looked for: that reads the settings.
-    execute_from_command_line(take_config_option(sys.argv))
+    arguments = take_config_option(sys.argv)
+    use_defaults_for_help(arguments)
+    execute_from_command_line(arguments)
 
 
 if __name__ == "__main__":

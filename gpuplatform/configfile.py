@@ -5,6 +5,7 @@ module imports neither Django nor the settings. Values are strings, so that `off
 the same meaning in the file and in the environment.
 """
 
+import itertools
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,6 +17,9 @@ import yaml
 CONFIG_VARIABLE: Final = "GPUPLATFORM_CONFIG"
 OPTION: Final = "--config"
 MAX_BYTES: Final = 1024 * 1024
+
+_HELP_COMMANDS: Final = frozenset({"help", "version", "--version"})
+_HELP_OPTIONS: Final = frozenset({"-h", "--help"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +85,19 @@ def use_config_file(path: str) -> None:
     if not path:
         raise SystemExit(f"The option {OPTION} requires the path of a file.")
     os.environ[CONFIG_VARIABLE] = str(Path(path).expanduser().absolute())
+
+
+def use_defaults_for_help(arguments: Sequence[str]) -> None:
+    """Use development mode if the arguments of `manage.py` only request help.
+
+    The required settings are then not necessary. A help request executes no command.
+    """
+    before_values = itertools.takewhile(lambda argument: argument != "--", arguments[1:])
+    given = list(before_values)
+    if not given or given[0] in _HELP_COMMANDS or not _HELP_OPTIONS.isdisjoint(given):
+        os.environ["GPUPLATFORM_DEV"] = "1"
+        # Otherwise, development mode would store a random key.
+        os.environ["GPUPLATFORM_SECRET_KEY"] = "unused"  # noqa: S105 - it signs nothing
 
 
 def _parsed(path: Path, text: str) -> ConfigFile:

@@ -61,13 +61,14 @@ class PlatformError(Exception):
         self.message = message
         self.details = tuple(details)
         self.retry_after = retry_after
+        self.waiting: int | None = None
         self.context = dict(context or {})
 
     @classmethod
     def example(cls) -> Self:
         """Return an instance with a typical message, for responses, documentation and tests."""
-        error = cls(cls.example_message, retry_after=cls.example_retry_after)
-        error.details = cls.example_details
+        error = cls(cls.example_message)
+        error.details, error.retry_after = cls.example_details, cls.example_retry_after
         return error
 
 
@@ -163,8 +164,29 @@ class InsufficientCapacity(RequestError):
 
     code = "insufficient_capacity"
     http_status = 409
-    next_step = "Retry later with the same operationID, or ask an operator to seed stock."
+    next_step = (
+        "Retry later with the same operationID, or wait in the queue with `wait`. An operator can"
+        " seed stock."
+    )
     example_message = "No stock of the GPU spec 'h100-1g' is ready. Retry later."
+
+    def __init__(
+        self, message: str, *, waiting: int | None = None, details: Sequence[FieldError] = ()
+    ) -> None:
+        """Create the error; `waiting` is the number of requests that wait for the same stock."""
+        super().__init__(message, details=details)
+        self.waiting = waiting
+
+
+class QueueFull(RequestError):
+    """Too many requests wait for stock of the GPU spec."""
+
+    code = "queue_full"
+    http_status = 409
+    next_step = "Retry later with the same operationID, or choose another GPU spec."
+    example_message = (
+        "The maximum of 2000 requests waits for stock of the GPU spec 'h100-1g'. Try again later."
+    )
 
 
 class StaleEtag(RequestError):
@@ -224,7 +246,10 @@ class RecoveryNeeded(PlatformError):
 
     code = "recovery_needed"
     http_status = 503
-    next_step = "Ask an operator to stop every process and run `manage.py recover`."
+    next_step = (
+        "Ask an operator to stop every process and run `manage.py recover` (in development, `make"
+        " recover`)."
+    )
     example_message = (
         "The cluster and the database do not match. Stop every process of the platform and run"
         " 'manage.py recover'."

@@ -1,4 +1,4 @@
-"""PostgreSQL advisory locks for commands that must not run concurrently."""
+"""PostgreSQL advisory locks, for commands that must not run concurrently and for turns."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -28,3 +28,9 @@ def advisory_lock(lock: Lock) -> Iterator[None]:
         finally:
             cursor.execute("SELECT pg_advisory_unlock(%s)", [lock])
             cursor.execute("RESET lock_timeout; RESET statement_timeout")
+
+
+def take_turn(key: str) -> None:
+    """Wait for the turn of `key`, and keep it until the current transaction ends."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", [key])

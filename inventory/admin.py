@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 
 from django.contrib import admin
+from django.db.models import QuerySet
 from django.http import HttpRequest
 from typing_extensions import override
 
@@ -16,7 +17,14 @@ from gpuplatform.adminkit.detail.panels import (
     secrets_fact,
 )
 from gpuplatform.adminkit.display.badges import Shape, phase_shape, phase_title
-from gpuplatform.adminkit.display.text import condense, message_or_reason, shortened, visible
+from gpuplatform.adminkit.display.text import (
+    condense,
+    gpu_value,
+    message_or_reason,
+    resources_value,
+    shortened,
+    visible,
+)
 from gpuplatform.adminkit.display.timeline import Step
 from gpuplatform.adminkit.display.urls import page_url
 from gpuplatform.adminkit.lists.model_admin import column
@@ -25,10 +33,13 @@ from gpuplatform.operations.admin import operations_of
 from gpuplatform.operations.admin_display import operation_steps
 from gpuplatform.planning.ownership import POOL_LABEL
 from gpuplatform.reconciliation.inspection import Subject
+from gpuplatform.reconciliation.mirror import count
+from gpuplatform.workloads.resources import resource_in
 from inventory.admin_actions import CREATE, POOL_ACTIONS
 from inventory.core.names import object_name
 from inventory.models import GpuSpec, StockPool
 from inventory.phases import POOL_REASONS, PoolPhase, PoolReason
+from inventory.selectors import is_spec_catalogued
 
 COUNTING_REASONS = frozenset({PoolReason.DEPLOYMENT_READY, PoolReason.DEPLOYMENT_PROGRESSING})
 """Reasons whose messages contain the number of pods."""
@@ -65,6 +76,11 @@ class StockPoolAdmin(ResourceAdmin):
     search_help_text = "name, operationID or image"
 
     replicas = column("Ready", lambda row: f"{row.available_replicas}/{row.desired_replicas}")
+
+    @override
+    def get_queryset(self, request: HttpRequest) -> QuerySet[StockPool]:
+        rows: QuerySet[StockPool] = super().get_queryset(request)
+        return rows.annotate(is_spec_catalogued=is_spec_catalogued())  # type: ignore[no-redef]  # declared
 
     @override
     def line(self, row: StockPool) -> RelatedRow:
@@ -119,7 +135,8 @@ def _steps(row: StockPool) -> Iterator[Step]:
 def _facts(row: StockPool) -> Iterable[Fact]:
     spec = row.spec if isinstance(row.spec, dict) else {}
     yield spec_fact(row.spec_name)
-    yield Fact("GPUs per pod", str(spec.get("gpu", "")))
+    yield Fact("GPUs per pod", gpu_value(count(spec, "gpu"), resource_in(spec)))
+    yield Fact("Further resources", resources_value(spec.get("resources")))
     yield Fact("Memory per pod", visible(str(spec.get("memory", ""))))
     yield Fact("Image", shortened(str(spec.get("image", "")), 512))
     yield secrets_fact(spec)

@@ -9,13 +9,14 @@ from gpuplatform.adminkit.actions.action import (
     ActionResult,
     Values,
 )
-from gpuplatform.adminkit.actions.forms import MEMORY_HELP, DeclaredForm, Suggestions
+from gpuplatform.adminkit.actions.forms import MEMORY_HELP, Choices, DeclaredForm
 from gpuplatform.adminkit.actions.mirrors import ending_obstacle, reconcile_action
-from gpuplatform.adminkit.display.text import counted
+from gpuplatform.adminkit.display.text import all_gpus_text, counted
 from gpuplatform.operations.admin_actions import creation, result_of, service_call
 from gpuplatform.reconciliation.mirror import count
 from gpuplatform.tenancy.models import Tenant
 from gpuplatform.tenancy.selectors import tenant_by_name
+from gpuplatform.workloads.resources import resource_in
 from inventory.models import StockPool
 from inventory.phases import PoolPhase
 from inventory.requests.pools import StockPoolCreate, StockPoolPatch
@@ -38,23 +39,34 @@ class PoolForm(DeclaredForm):
         "namespace",
         "replicas",
         "gpu",
+        "resourceName",
+        "resources",
         "memory",
+        "placement",
         "image",
         "template",
     )
     labels: ClassVar = {
         "specName": "GPU spec",
         "gpu": "GPUs per pod",
+        "resourceName": "GPU resource",
+        "resources": "Further resources",
         "memory": "Memory per pod",
     }
     help_texts: ClassVar = {
-        "specName": "GPU spec of the pods.",
+        "specName": "GPU spec of the pods, from the catalogue.",
         "name": "DNS label of at most 58 characters. Leave empty to generate a name.",
         "gpu": "Number of GPUs of each pod, as request and limit.",
+        "resourceName": "Extended resource that the number of GPUs counts. Leave empty for the"
+        " resource of the GPU spec in the catalogue, or nvidia.com/gpu.",
+        "resources": "Further extended resources of each pod. Leave empty for the resources of the"
+        " GPU spec in the catalogue; {} means none.",
+        "placement": "Node selector and tolerations. Leave empty for the placement of the GPU spec"
+        " in the catalogue; {} means any node.",
         "image": "Reference of the container image.",
         "memory": MEMORY_HELP,
     }
-    suggestions: ClassVar[Suggestions] = {"specName": spec_names}
+    choices: ClassVar[Choices] = {"specName": spec_names}
 
 
 class ScaleForm(DeclaredForm):
@@ -78,18 +90,18 @@ def _address(pool: StockPool) -> dict[str, Any]:
 def _scale_consequence(pools: Sequence[StockPool], values: Values) -> str:
     replicas = int(values["replicas"])
     before = sum(pool.desired_replicas for pool in pools)
-    gpus = sum(replicas * _gpus(pool) - _held(pool) for pool in pools)
+    changes = ((_resource(pool), replicas * _gpus(pool) - _held(pool)) for pool in pools)
     many = f"{len(pools)} pools: " if len(pools) > 1 else ""
     pods = counted(replicas * len(pools), "pod")
-    return f"{many}{before} → {pods} ({gpus:+d} GPU{'' if abs(gpus) == 1 else 's'})."
+    return f"{many}{before} → {pods} ({all_gpus_text(changes, sign='+')})."
 
 
 def _delete_consequence(pools: Sequence[StockPool], _: Values) -> str:
     pods = sum(pool.desired_replicas for pool in pools)
-    gpus = sum(map(_held, pools))
+    gpus = all_gpus_text((_resource(pool), _held(pool)) for pool in pools)
     return (
         f"Deletes {counted(len(pools), 'stock pool')} with {counted(pods, 'pod')} and releases"
-        f" {counted(gpus, 'GPU')}. This cannot be undone."
+        f" {gpus}. This cannot be undone."
     )
 
 
@@ -101,6 +113,10 @@ def _held(pool: StockPool) -> int:
 
 def _gpus(pool: StockPool) -> int:
     return count(pool.spec if isinstance(pool.spec, dict) else {}, "gpu")
+
+
+def _resource(pool: StockPool) -> str:
+    return resource_in(pool.spec)
 
 
 CREATE: Final = creation("Create stock pool", PoolForm, pool_create, StockPool.objects)

@@ -7,10 +7,12 @@ from django.db.models import Q
 from django.db.models.functions import Now
 from typing_extensions import override
 
+from gpuplatform.formats.names import EXTENDED_RESOURCE_MAX
 from gpuplatform.operations.models import Operation
 from gpuplatform.reconciliation.constraints import mirror_constraints, mirror_indexes
 from gpuplatform.reconciliation.models import MirrorRow
 from gpuplatform.tenancy.models import Tenant
+from gpuplatform.workloads.resources import GPU_RESOURCE
 from inventory.phases import PoolPhase
 
 
@@ -55,6 +57,8 @@ class StockPool(MirrorRow):
         blank=True,
         help_text="Name of the Service. Empty if the resource has no Service.",
     )
+    is_spec_catalogued: bool = True
+    """Whether the catalogue has the GPU spec. Only rows of `pools_live` have it."""
 
     class Meta:
         ordering: ClassVar[list[str]] = ["-id"]
@@ -96,6 +100,18 @@ class GpuSpec(models.Model):
         help_text="Memory of one unit, as a Kubernetes quantity. Empty means no memory request.",
     )
     gpu = models.PositiveIntegerField(default=0, help_text="Number of GPUs of one unit.")
+    resource_name = models.CharField(
+        max_length=EXTENDED_RESOURCE_MAX,
+        default=GPU_RESOURCE,
+        db_default=GPU_RESOURCE,
+        help_text="Extended resource that `gpu` counts.",
+    )
+    resources = models.JSONField(
+        default=dict,
+        db_default={},
+        blank=True,
+        help_text="Further extended resources of one unit, with their quantities.",
+    )
     product = models.CharField(
         max_length=63,
         blank=True,
@@ -105,6 +121,18 @@ class GpuSpec(models.Model):
         default=dict,
         blank=True,
         help_text="Node selector and tolerations, in the format of a GPUUnit.",
+    )
+    warm_images = models.JSONField(
+        default=list,
+        db_default=[],
+        blank=True,
+        help_text="Images that the platform keeps on each node with units of the GPU spec.",
+    )
+    image_pull_secrets = models.JSONField(
+        default=list,
+        db_default=[],
+        blank=True,
+        help_text="Secrets with which nodes pull the warm images, in the format of a template.",
     )
     warm_target = models.PositiveIntegerField(
         default=0,
@@ -119,6 +147,12 @@ class GpuSpec(models.Model):
     may_preempt = models.BooleanField(
         default=True,
         help_text="Whether a unit can preempt other pods to get the GPUs of its stock unit.",
+    )
+    hold_pause_until = models.DateTimeField(
+        null=True,
+        blank=True,
+        editable=False,
+        help_text="Time before which no free stock is held for the head of the capacity queue.",
     )
     is_enabled = models.BooleanField(
         default=True,
@@ -139,3 +173,90 @@ class GpuSpec(models.Model):
     @override
     def __str__(self) -> str:
         return self.name
+
+
+class Node(models.Model):
+    """The mirror of a node, with the pods that hold its extended resources.
+
+    One row contains both, so that the numbers of a node are consistent at any time. The controller
+    writes a row only if a value changes. The row of a deleted node exists while pods are bound to
+    it.
+    """
+
+    name = models.CharField(max_length=253, unique=True, help_text="Name of the node.")
+    product = models.CharField(
+        max_length=63,
+        blank=True,
+        help_text="GPU product: the node label `nvidia.com/gpu.product`.",
+    )
+    labels = models.JSONField(default=dict, help_text="Labels of the node.")
+    capacity = models.JSONField(
+        default=dict,
+        help_text="Quantities of CPU, memory and extended resources, including failed devices.",
+    )
+    allocatable = models.JSONField(
+        default=dict,
+        help_text="Quantities of CPU, memory and extended resources that pods can request.",
+    )
+    is_present = models.BooleanField(default=True, help_text="Whether the node exists.")
+    is_ready = models.BooleanField(default=True, help_text="Whether the node is ready.")
+    is_schedulable = models.BooleanField(
+        default=True, help_text="Whether the node is not cordoned."
+    )
+    taints = models.JSONField(default=list, help_text="Taints: key, value and effect.")
+    pressures = models.JSONField(
+        default=list, help_text="Conditions, such as DiskPressure, for which it accepts no pods."
+    )
+    holders = models.JSONField(
+        default=list, help_text="Pods that hold extended resources, sorted by namespace and name."
+    )
+    is_short = models.BooleanField(
+        default=False, help_text="Whether the pods hold more than the node offers."
+    )
+    resource_version = models.BigIntegerField(
+        default=0, help_text="Newest resource version of the cluster at the last change."
+    )
+    changed_at = models.DateTimeField(
+        db_default=Now(), help_text="Time at which a value last changed."
+    )
+
+    class Meta:
+        ordering: ClassVar[list[str]] = ["name"]
+
+    @override
+    def __str__(self) -> str:
+        return self.name
+
+
+class NodeDrain(models.Model):
+    """A drain of a node in progress. The row is deleted when the drain ends.
+
+    A drain lasts until it is cancelled or replaced, or until the node is uncordoned or deleted. It
+    is stored by the name of the node, because the row of a node exists only as long as the node.
+    """
+
+    node = models.CharField(max_length=253, unique=True, help_text="Name of the node.")
+    operation = models.ForeignKey(
+        Operation,
+        on_delete=models.PROTECT,
+        related_name="node_drains",
+        help_text="Operation that requested the drain and cordons the node.",
+    )
+    started_at = models.DateTimeField(
+        db_default=Now(), help_text="Time at which the drain was accepted."
+    )
+    deadline = models.DateTimeField(
+        null=True,
+        blank=True,
+        help_text="Time at which the units on the node are stopped. Empty if they keep running.",
+    )
+    notified = models.JSONField(
+        default=list, help_text="UIDs of the units with an Event about the notice."
+    )
+
+    class Meta:
+        ordering: ClassVar[list[str]] = ["node"]
+
+    @override
+    def __str__(self) -> str:
+        return self.node

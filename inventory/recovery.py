@@ -13,7 +13,7 @@ from gpuplatform.operations.provenance import has_marks
 from gpuplatform.operations.selectors import operation_of
 from gpuplatform.operations.services import operation_rebuild
 from inventory.mirror import POOL_MIRROR
-from inventory.models import StockPool
+from inventory.models import Node, NodeDrain, StockPool
 from inventory.services.pools import PoolOperation
 
 
@@ -31,6 +31,8 @@ def recover_pools(cluster: Cluster, *, dry_run: bool) -> Iterator[str]:
         if not dry_run:
             # Resource versions of different clusters cannot be compared.
             StockPool.objects.filter(deleted_at__isnull=True).update(resource_version=0)
+            Node.objects.update(resource_version=0)
+        yield from _end_drains(dry_run=dry_run)
         for pool in listing.items:
             yield from _recover_pool(pool, known, dry_run=dry_run)
         if not dry_run:
@@ -38,6 +40,15 @@ def recover_pools(cluster: Cluster, *, dry_run: bool) -> Iterator[str]:
     missing = StockPool.objects.filter(deleted_at__isnull=True).exclude(uid="")
     for row in missing.exclude(uid__in=seen):
         yield f"{row}: not in the cluster; its row will be closed"
+
+
+def _end_drains(*, dry_run: bool) -> Iterator[str]:
+    """End all drains: a restored drain may have been cancelled since, and it stops units."""
+    drains = NodeDrain.objects.order_by("node")
+    for drain in drains:
+        yield f"node {drain}: its drain is ended; drain the node again if it is still required"
+    if not dry_run:
+        drains.delete()
 
 
 def _recover_pool(pool: Manifest, known: Mapping[str, bool], *, dry_run: bool) -> Iterator[str]:

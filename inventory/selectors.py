@@ -1,29 +1,44 @@
 """Queries of stock pools and of the catalogue."""
 
-from typing import NamedTuple
+from collections.abc import Collection
+from typing import Any, NamedTuple
 
-from django.db.models import Case, QuerySet, Sum, When
+from django.db.models import Case, Exists, OuterRef, QuerySet, Sum, When
 
-from gpuplatform.errors import NotFound
+from gpuplatform.errors import FieldError, InvalidSpec, NotFound
+from gpuplatform.formats.model import invalid_spec
+from gpuplatform.formats.text import quoted
 from gpuplatform.reconciliation.leases import due_ids
-from inventory.models import GpuSpec, StockPool
+from gpuplatform.reconciliation.models import ClusterState
+from gpuplatform.workloads.holders import Holder, NodeRecord, Owner
+from gpuplatform.workloads.nodes import NodeState, PodRequirements, Taint
+from gpuplatform.workloads.placement import PRODUCT_LABEL
+from gpuplatform.workloads.resources import resource_in
+from inventory.models import GpuSpec, Node, NodeDrain, StockPool
 from inventory.phases import PoolPhase
 
 MOST_OFFERED = 1_000
 """Maximum number of GPU spec names that a form offers."""
 
+MOST_NAMED = 20
+"""Maximum number of GPU spec names in the message of an error."""
+
 
 class PodsHeld(NamedTuple):
-    """A number of pods of stock pools that have the same GPU spec and number of GPUs."""
+    """A number of pods of stock pools that have the same GPU spec and the same GPUs."""
 
     spec_name: str
+    resource_name: str
     gpu: int
     pods: int
 
 
 def pools_live() -> QuerySet[StockPool]:
     """Return the stock pools that exist or are being created, newest first."""
-    live = StockPool.objects.filter(deleted_at__isnull=True)
+    live: QuerySet[StockPool] = StockPool.objects.filter(deleted_at__isnull=True)
+    live = live.annotate(  # type: ignore[no-redef]  # declared
+        is_spec_catalogued=is_spec_catalogued()
+    )
     return live.select_related("operation", "tenant").order_by("-id")
 
 
@@ -54,7 +69,7 @@ def pools_due(limit: int) -> list[int]:
 
 
 def pods_held() -> list[PodsHeld]:
-    """Return the number of pods that hold GPUs for stock pools, by GPU spec and number of GPUs.
+    """Return the number of pods that hold GPUs for stock pools, by GPU spec and GPUs of a pod.
 
     Of a failed stock pool, only the available pods count; of any other, all desired pods.
     """
@@ -64,10 +79,24 @@ def pods_held() -> list[PodsHeld]:
     rows = (
         StockPool.objects.filter(deleted_at__isnull=True)
         .order_by()
-        .values("spec_name", "spec__gpu")
+        .values("spec_name", "spec__resourceName", "spec__gpu")
         .annotate(pods=Sum(held))
     )
-    return [PodsHeld(row["spec_name"], _whole(row["spec__gpu"]), row["pods"] or 0) for row in rows]
+    return [
+        PodsHeld(
+            row["spec_name"],
+            resource_in({"resourceName": row["spec__resourceName"]}),
+            _whole(row["spec__gpu"]),
+            row["pods"] or 0,
+        )
+        for row in rows
+    ]
+
+
+def pool_uids() -> list[str]:
+    """Return the UIDs of the stock pools that exist."""
+    live = StockPool.objects.filter(deleted_at__isnull=True).exclude(uid="").order_by()
+    return list(live.values_list("uid", flat=True))
 
 
 def _whole(value: object) -> int:
@@ -80,10 +109,70 @@ def specs_all() -> QuerySet[GpuSpec]:
     return GpuSpec.objects.order_by("name")
 
 
+def spec_pod_fields(entry: GpuSpec) -> dict[str, Any]:
+    """Return the fields of a GPU spec that its pods get besides their size, by API name.
+
+    The placement contains the GPU product. Empty fields are omitted.
+    """
+    placement = dict(entry.placement)
+    if entry.product:
+        selector = {**placement.get("nodeSelector", {}), PRODUCT_LABEL: entry.product}
+        placement["nodeSelector"] = selector
+    found = {
+        "resourceName": entry.resource_name,
+        "resources": entry.resources,
+        "placement": placement,
+    }
+    return {name: value for name, value in found.items() if value}
+
+
+def is_spec_catalogued() -> Exists:
+    """Return the condition that the catalogue has the GPU spec of the outer row.
+
+    A GPU spec can be deleted while its units and pools exist, and another client of the cluster
+    can name any.
+    """
+    return Exists(GpuSpec.objects.filter(name=OuterRef("spec_name")))
+
+
+def specs_enabled() -> QuerySet[GpuSpec]:
+    """Return the GPU specs that requests can name, sorted by name."""
+    return specs_all().filter(is_enabled=True)
+
+
+def spec_requested(name: str, *, for_update: bool = False) -> GpuSpec:
+    """Return the enabled GPU spec that a request names in the field `specName`.
+
+    `for_update` locks the row, so that it is not disabled or deleted before the commit.
+
+    Raises:
+        InvalidSpec: If the GPU spec is not in the catalogue or is disabled. The message contains
+            the names of at most `MOST_NAMED` enabled GPU specs.
+    """
+    rows = GpuSpec.objects.filter(name=name)
+    found = (rows.select_for_update() if for_update else rows).first()
+    if found is None or not found.is_enabled:
+        raise _not_offered(name, is_known=found is not None)
+    return found
+
+
+def _not_offered(name: str, *, is_known: bool) -> InvalidSpec:
+    names = list(specs_enabled().values_list("name", flat=True)[: MOST_NAMED + 1])
+    listed = ", ".join(names[:MOST_NAMED])
+    more = ", …" if len(names) > MOST_NAMED else ""
+    state = "is disabled" if is_known else "is not in the catalogue"
+    choice = f"Available GPU specs: {listed}{more}." if names else "No GPU spec is available."
+    return invalid_spec([FieldError("specName", f"{quoted(name)} {state}. {choice}")])
+
+
+def spec_requirements(entry: GpuSpec) -> PodRequirements:
+    """Return the requirements of the pod of a new unit of a GPU spec."""
+    return PodRequirements.of_spec({"gpu": entry.gpu, **spec_pod_fields(entry)})
+
+
 def spec_names() -> list[str]:
     """Return the names of the enabled GPU specs, at most `MOST_OFFERED`, sorted."""
-    enabled = specs_all().filter(is_enabled=True)
-    return list(enabled.values_list("name", flat=True)[:MOST_OFFERED])
+    return list(specs_enabled().values_list("name", flat=True)[:MOST_OFFERED])
 
 
 def spec_get(name: str, *, for_update: bool = False) -> GpuSpec:
@@ -100,3 +189,69 @@ def spec_get(name: str, *, for_update: bool = False) -> GpuSpec:
         msg = f"GPU spec '{name}' is not in the catalogue."
         raise NotFound(msg)
     return found
+
+
+def nodes_all() -> QuerySet[Node]:
+    """Return the nodes, sorted by name. Includes deleted nodes to which pods are bound."""
+    return Node.objects.order_by("name")
+
+
+def node_get(name: str) -> Node:
+    """Return a node.
+
+    Raises:
+        NotFound: If the cluster has no node with this name.
+    """
+    found = nodes_all().filter(name=name).first()
+    if found is None:
+        msg = f"Node '{name}' not found."
+        raise NotFound(msg)
+    return found
+
+
+def node_present(name: str) -> Node:
+    """Return a node that exists, not only pods that are bound to it.
+
+    Raises:
+        NotFound: If the cluster has no node with this name.
+    """
+    node = node_get(name)
+    if not node.is_present:
+        msg = f"Node '{name}' no longer exists."
+        raise NotFound(msg)
+    return node
+
+
+def drain_ids() -> list[int]:
+    """Return the ids of the drains in progress."""
+    return list(NodeDrain.objects.order_by("id").values_list("id", flat=True))
+
+
+def node_records_known(names: Collection[str] | None = None) -> dict[str, NodeRecord] | None:
+    """Return the record of each node by name, or only of the nodes with these names.
+
+    Returns `None` if the nodes of the cluster have never been observed. Runs at most two queries.
+    """
+    rows = nodes_all() if names is None else nodes_all().filter(name__in=names)
+    found = {row.name: node_record(row) for row in rows}
+    if found or ClusterState.objects.filter(seen_at__isnull=False).exists():
+        return found
+    return None
+
+
+def node_record(row: Node) -> NodeRecord:
+    """Return the record of a row."""
+    state = NodeState(
+        name=row.name,
+        labels=row.labels,
+        capacity=row.capacity,
+        allocatable=row.allocatable,
+        is_present=row.is_present,
+        is_ready=row.is_ready,
+        is_schedulable=row.is_schedulable,
+        taints=tuple(Taint(**one) for one in row.taints),
+        pressures=tuple(row.pressures),
+    )
+    return NodeRecord(
+        state, tuple(Holder(**{**one, "owner": Owner(one["owner"])}) for one in row.holders)
+    )

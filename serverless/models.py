@@ -4,14 +4,20 @@ from datetime import datetime
 from typing import ClassVar
 
 from django.db import models
-from django.db.models import Q
+from django.db.models import Q, Value
 from django.db.models.functions import Now
 from typing_extensions import override
 
 from gpuplatform.operations.models import Operation
 from gpuplatform.tenancy.models import Tenant
 from serverless.core.spec import FunctionSpec
-from serverless.phases import BLOCKING_REASONS, FunctionPhase, InvocationMode, InvocationState
+from serverless.phases import (
+    BLOCKING_REASONS,
+    FunctionPhase,
+    InvocationMode,
+    InvocationState,
+    WebhookState,
+)
 
 OPEN_STATES = (InvocationState.QUEUED, InvocationState.RUNNING)
 
@@ -26,6 +32,9 @@ EXPIRING = Q(state=InvocationState.QUEUED, expires_at__isnull=False)
 
 EXPIRED_MESSAGE = Q(state=InvocationState.EXPIRED, attempts=0, stream_sequence__isnull=False)
 """Condition for invocations that expired in the queue and whose message is not deleted yet."""
+
+WEBHOOK_OUTBOX = ~OPEN & Q(webhook_state=WebhookState.PENDING)
+"""Condition for ended invocations whose webhook has to be sent, however they ended."""
 
 
 def _optional_time(help_text: str) -> "models.DateTimeField[datetime | None, datetime | None]":
@@ -131,6 +140,17 @@ class Function(models.Model):
         return FunctionSpec.parse(self.spec)
 
     @property
+    def limits(self) -> FunctionSpec:
+        """The spec without its template, which only the start of a worker needs.
+
+        A template that an earlier release accepted can violate a rule of this release.
+
+        Raises:
+            InvalidSpec: If another field of the spec violates a rule of this release.
+        """
+        return FunctionSpec.parse({k: v for k, v in self.spec.items() if k != "template"})
+
+    @property
     def is_blocked(self) -> bool:
         """Whether the function cannot serve invocations for the reason in `reason`."""
         return self.phase == FunctionPhase.FAILED or self.reason in BLOCKING_REASONS
@@ -231,6 +251,32 @@ class Invocation(models.Model):
         default=False, help_text="Whether only the first part of the response body is stored."
     )
 
+    on_done_url = models.CharField(
+        max_length=2048,
+        blank=True,
+        default="",
+        db_default="",
+        help_text="URL to which the webhook is sent, or an empty string.",
+    )
+    webhook_state = models.CharField(
+        max_length=16,
+        choices=WebhookState.choices,
+        blank=True,
+        default="",
+        db_default="",
+        help_text="State of the webhook, or an empty string without a webhook.",
+    )
+    webhook_id = models.UUIDField(
+        null=True, blank=True, help_text="ID of the current delivery of the webhook."
+    )
+    webhook_after = _optional_time("Time before which no process sends the webhook.")
+    webhook_attempts = models.JSONField(
+        default=list,
+        db_default=Value([], models.JSONField()),
+        blank=True,
+        help_text="Latest attempts to send the webhook, oldest first.",
+    )
+
     class Meta:
         ordering: ClassVar[list[str]] = ["-id"]
         constraints: ClassVar[list[models.BaseConstraint]] = [
@@ -243,6 +289,11 @@ class Invocation(models.Model):
             models.CheckConstraint(
                 condition=OPEN | Q(completed_at__isnull=False), name="invocation_ended_says_when"
             ),
+            models.CheckConstraint(
+                condition=Q(on_done_url="", webhook_state="")
+                | (~Q(on_done_url="") & Q(webhook_state__in=WebhookState.values)),
+                name="invocation_webhook_state_is_known",
+            ),
         ]
         indexes: ClassVar[list[models.Index]] = [
             models.Index(fields=["id"], name="invocation_outbox", condition=OUTBOX),
@@ -252,6 +303,14 @@ class Invocation(models.Model):
             models.Index(fields=["completed_at"], name="invocation_completed"),
             models.Index(fields=["expires_at"], name="invocation_expiring", condition=EXPIRING),
             models.Index(fields=["id"], name="invocation_expired", condition=EXPIRED_MESSAGE),
+            models.Index(
+                fields=["webhook_after"], name="invocation_webhook", condition=WEBHOOK_OUTBOX
+            ),
+            models.Index(
+                fields=["id"],
+                name="invocation_webhook_failed",
+                condition=Q(webhook_state=WebhookState.FAILED),
+            ),
         ]
 
     @override
@@ -262,3 +321,30 @@ class Invocation(models.Model):
     def is_blocked(self) -> bool:
         """Whether the invocation is queued because its function cannot serve invocations."""
         return self.state == InvocationState.QUEUED and self.function.is_blocked
+
+
+class WebhookSecret(models.Model):
+    """A secret with which the webhooks of a function are signed.
+
+    The row contains no secret: the key is derived from the salt and the key of the installation
+    (`services/webhook_secrets.py`).
+    """
+
+    function = models.ForeignKey(
+        Function,
+        on_delete=models.CASCADE,
+        related_name="webhook_secrets",
+        help_text="Function whose webhooks are signed.",
+    )
+    salt = models.CharField(max_length=64, help_text="Salt from which the key is derived.")
+    created_at = models.DateTimeField(
+        db_default=Now(), help_text="Time at which the secret was created."
+    )
+    expires_at = _optional_time("Time after which webhooks are not signed with the secret.")
+
+    class Meta:
+        ordering: ClassVar[list[str]] = ["-id"]
+
+    @override
+    def __str__(self) -> str:
+        return f"webhook secret {self.pk} of {self.function}"

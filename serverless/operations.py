@@ -68,7 +68,7 @@ def ensure_consumer(queue: Queue, function: Function) -> None:
     Raises:
         QueueError: If the queue is unavailable or rejects the request.
     """
-    spec = function.parsed_spec
+    spec = function.limits
     queue.ensure_consumer(
         function.tenant.name,
         function.pk,

@@ -60,6 +60,7 @@ class FunctionReason(StrEnum):
     SERVING = "Serving"
     ACTIVATING = "Activating"
     NO_CAPACITY = "NoCapacity"
+    SPEC_UNAVAILABLE = "SpecUnavailable"
     WORKER_FAILED = "WorkerFailed"
     QUEUE_UNAVAILABLE = "QueueUnavailable"
 
@@ -98,8 +99,14 @@ FUNCTION_REASONS: MappingProxyType[FunctionReason, Explanation] = MappingProxyTy
             "Invocations are queued, and a worker is starting.", "Wait until a worker is ready."
         ),
         FunctionReason.NO_CAPACITY: Explanation(
-            "No stock of the function's GPU spec is ready. The platform retries every 10 seconds.",
+            "No stock of the function's GPU spec is ready. The workers wait in the capacity queue"
+            " of the GPU spec.",
             "Seed stock of the GPU spec, or increase the warm target of the GPU spec.",
+        ),
+        FunctionReason.SPEC_UNAVAILABLE: Explanation(
+            "The function's GPU spec is disabled or was deleted from the catalogue. The platform"
+            " retries every 10 seconds.",
+            "Select another GPU spec for the function, or ask an operator to enable the GPU spec.",
         ),
         FunctionReason.WORKER_FAILED: Explanation(
             "A worker failed to start. See the cause and the message. The platform retries with"
@@ -226,7 +233,12 @@ NEVER_STARTED = frozenset({FailureClass.QUEUE_TIMEOUT, FailureClass.CALLER_LEFT}
 """The failure classes of expired invocations that no worker started. A late result is ignored."""
 
 BLOCKING_REASONS = frozenset(
-    {FunctionReason.NO_CAPACITY, FunctionReason.WORKER_FAILED, FunctionReason.QUEUE_UNAVAILABLE}
+    {
+        FunctionReason.NO_CAPACITY,
+        FunctionReason.SPEC_UNAVAILABLE,
+        FunctionReason.WORKER_FAILED,
+        FunctionReason.QUEUE_UNAVAILABLE,
+    }
 )
 """The reasons for which a function cannot serve invocations."""
 
@@ -299,3 +311,86 @@ FAILURE_CLASSES: MappingProxyType[str, Explanation] = MappingProxyType(
     }
 )
 """Meanings and next steps of the failure classes."""
+
+
+class WebhookState(TextChoices):
+    """The states of the webhook of an invocation.
+
+    ::
+
+        Pending ──> Delivered | Failed ──another end of the invocation──> Pending
+
+    A webhook is Pending from the acceptance of the invocation. It is sent when the invocation has
+    ended. A replay, or a result that replaces another one, makes it Pending again.
+    """
+
+    PENDING = "Pending", "Pending"
+    DELIVERED = "Delivered", "Delivered"
+    FAILED = "Failed", "Failed"
+
+
+WEBHOOK_STATES: MappingProxyType[WebhookState, str] = MappingProxyType(
+    {
+        WebhookState.PENDING: "The webhook is sent when the invocation has ended, and retried"
+        " after a failure.",
+        WebhookState.DELIVERED: "The receiver responded with a status from 200 to 299.",
+        WebhookState.FAILED: "All attempts failed. The webhook is not sent again.",
+    }
+)
+"""Meanings of the states of webhooks."""
+
+
+class WebhookFailure(StrEnum):
+    """Codes that explain why an attempt to send a webhook failed."""
+
+    BAD_STATUS = "BadStatus"
+    REDIRECTED = "Redirected"
+    ADDRESS_FORBIDDEN = "AddressForbidden"
+    NAME_NOT_RESOLVED = "NameNotResolved"
+    CONNECTION_FAILED = "ConnectionFailed"
+    TLS_FAILED = "TLSFailed"
+    TIMED_OUT = "TimedOut"
+    INVALID_RESPONSE = "InvalidResponse"
+    INTERNAL_ERROR = "InternalError"
+
+
+WEBHOOK_FAILURES: MappingProxyType[WebhookFailure, Explanation] = MappingProxyType(
+    {
+        WebhookFailure.BAD_STATUS: Explanation(
+            "The receiver responded with a status other than 200 to 299.",
+            "Correct the receiver. Each attempt contains the status.",
+        ),
+        WebhookFailure.REDIRECTED: Explanation(
+            "The receiver responded with a redirection, which is not followed.",
+            "Use the URL to which the receiver redirects.",
+        ),
+        WebhookFailure.ADDRESS_FORBIDDEN: Explanation(
+            "The host has an address that is not public.",
+            "Use a host with public addresses only, or ask an operator to add the network to"
+            " `GPUPLATFORM_WEBHOOK_NETWORKS`.",
+        ),
+        WebhookFailure.NAME_NOT_RESOLVED: Explanation(
+            "The name of the host has no address.", "Correct the host in the URL, or its DNS."
+        ),
+        WebhookFailure.CONNECTION_FAILED: Explanation(
+            "The receiver did not accept the connection, or closed it.",
+            "Check that the receiver is running and accepts connections from the platform.",
+        ),
+        WebhookFailure.TLS_FAILED: Explanation(
+            "The certificate of the receiver is not valid, or TLS failed.",
+            "Install a certificate of a public certificate authority for the host.",
+        ),
+        WebhookFailure.TIMED_OUT: Explanation(
+            "The receiver did not respond within ten seconds.",
+            "Respond before you process the webhook.",
+        ),
+        WebhookFailure.INVALID_RESPONSE: Explanation(
+            "The response of the receiver is not valid HTTP.", "Correct the receiver."
+        ),
+        WebhookFailure.INTERNAL_ERROR: Explanation(
+            "The platform could not send the webhook because of a bug.",
+            "Report the bug with the log of the process `results`.",
+        ),
+    }
+)
+"""Meanings and next steps of failed attempts."""

@@ -4,6 +4,7 @@ import base64
 import binascii
 import hashlib
 import re
+from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, ConfigDict, Field, model_validator
@@ -23,9 +24,10 @@ from gpuplatform.workloads.function_worker import (
     MaxDeliver,
     TimeoutSeconds,
 )
-from gpuplatform.workloads.template import Image, SpecName, Template
+from gpuplatform.workloads.template import EndlessTemplate, Image, SpecName
 from serverless.core.spec import (
     FRAMEWORK,
+    ON_DONE,
     ExpiresInSeconds,
     FunctionSpec,
     IdleTimeoutSeconds,
@@ -34,10 +36,13 @@ from serverless.core.spec import (
     RequestID,
     check_workers,
 )
+from serverless.core.webhooks import OnDone
 from serverless.queue.messages import MAX_HEADER_BYTES, MAX_PAYLOAD_BYTES
 
 DEFAULT_CONTENT_TYPE: Final = "application/json"
 MAX_HEADERS: Final = 64
+DEFAULT_OVERLAP_SECONDS: Final = 24 * 3600
+MAX_OVERLAP_SECONDS: Final = 7 * 24 * 3600
 
 _NAME: Final = r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}"
 _VALUE: Final = r"[\x21-\x7e]([\x20-\x7e\t]*[\x21-\x7e])?|"
@@ -87,7 +92,7 @@ InvocationID = Annotated[
         json_schema_extra={"pattern": f"^{names.OPERATION_ID}$"},
         description="Idempotency key of the invocation. By default, the platform generates it."
         " Repeating the request returns the stored invocation; using the key with another payload,"
-        " mode, header, timeout or expiry is a conflict.",
+        " mode, header, timeout, expiry or webhook is a conflict.",
         examples=["order-4711"],
     ),
 ]
@@ -125,7 +130,7 @@ class FunctionUpdate(_FunctionBody):
     image: Image | None = Field(
         default=None, description="Image of the workers.", examples=[ECHO_IMAGE]
     )
-    template: Template | None = Field(
+    template: EndlessTemplate | None = Field(
         default=None, examples=[{"envs": [{"name": "MODEL", "value": "llama-3-8b"}]}]
     )
     framework: Annotated[Framework, Field(description=FRAMEWORK)] | None = None
@@ -135,6 +140,7 @@ class FunctionUpdate(_FunctionBody):
     idle_timeout_seconds: IdleTimeoutSeconds | None = None
     timeout_seconds: TimeoutSeconds | None = None
     expires_in_seconds: ExpiresInSeconds | None = None
+    on_done: Annotated[OnDone, Field(description=ON_DONE)] | None = None
     max_deliver: MaxDeliver | None = None
     backoff_seconds: BackoffSeconds | None = None
 
@@ -155,13 +161,15 @@ class FunctionUpdate(_FunctionBody):
         if self.request_id not in {None, name}:
             raise invalid_spec([FieldError("requestID", f"Must be '{name}' or omitted.")])
 
-    def applied_to(self, spec: FunctionSpec) -> FunctionSpec:
-        """Return `spec` with the specified fields replaced.
+    def applied_to(self, spec: Mapping[str, Any]) -> FunctionSpec:
+        """Return a stored spec with the specified fields replaced.
+
+        The stored spec can violate rules if the change replaces the invalid fields.
 
         Raises:
             InvalidSpec: If the result violates a rule.
         """
-        return FunctionSpec.parse({**spec.normalised(), **self.payload()})
+        return FunctionSpec.parse({**spec, **self.payload()})
 
 
 class FunctionScale(OperationBody):
@@ -213,6 +221,11 @@ class InvocationCreate(SpecModel):
     )
     timeout_seconds: TimeoutSeconds | None = Field(default=None, alias="timeoutSeconds")
     expires_in_seconds: ExpiresInSeconds | None = Field(default=None, alias="expiresInSeconds")
+    on_done: OnDone | None = Field(
+        default=None,
+        alias="onDone",
+        description="Webhook that is sent when the invocation has ended.",
+    )
 
     def payload_bytes(self) -> bytes:
         """Return the body that is passed to the function.
@@ -244,3 +257,16 @@ class InvocationCreate(SpecModel):
 
 class InvocationAction(OperationBody):
     """The request body that cancels or replays an invocation."""
+
+
+class WebhookSecretCreate(SpecModel):
+    """The request body that creates a webhook secret."""
+
+    previous_expires_in_seconds: int = Field(
+        default=DEFAULT_OVERLAP_SECONDS,
+        alias="previousExpiresInSeconds",
+        ge=0,
+        le=MAX_OVERLAP_SECONDS,
+        description="Time in seconds for which webhooks are also signed with the earlier secrets.",
+        examples=[DEFAULT_OVERLAP_SECONDS],
+    )

@@ -3,12 +3,14 @@
 from collections import Counter
 from collections.abc import Collection
 
-from django.db.models import Count, OuterRef, QuerySet, Subquery
+from django.db.models import Count, OuterRef, Q, QuerySet, Subquery
+from django.db.models.functions import Now
 
 from gpuplatform.errors import NotFound
 from gpuplatform.tenancy.models import Tenant
 from serverless.core.workers import function_of
-from serverless.models import OPEN, Function, Invocation
+from serverless.models import OPEN, WEBHOOK_OUTBOX, Function, Invocation
+from serverless.phases import WebhookState
 from serverless.queue.names import unit_prefix
 from units.models import GpuUnit, UnitHistory
 from units.phases import UnitPhase, UnitRole
@@ -78,6 +80,17 @@ def invocation_with(rows: QuerySet[Invocation], tenant: Tenant, invocation_id: s
 def open_invocations(function: Function) -> QuerySet[Invocation]:
     """Return the open invocations of the function, oldest first."""
     return Invocation.objects.filter(OPEN, function=function).order_by("id")
+
+
+def webhooks_due() -> QuerySet[Invocation]:
+    """Return the ended invocations whose webhook has to be sent now."""
+    unclaimed = Q(webhook_after__isnull=True) | Q(webhook_after__lte=Now())
+    return Invocation.objects.filter(WEBHOOK_OUTBOX, unclaimed)
+
+
+def webhooks_undelivered() -> QuerySet[Invocation]:
+    """Return the ended invocations whose webhook is not delivered yet, or failed."""
+    return Invocation.objects.filter(WEBHOOK_OUTBOX | Q(webhook_state=WebhookState.FAILED))
 
 
 def workers_of(function: Function) -> QuerySet[GpuUnit]:

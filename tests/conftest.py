@@ -1,4 +1,4 @@
-"""What every test gets: no network beyond loopback, and golden files that one option rewrites."""
+"""Fixtures and hooks of all tests: connections only on loopback, and updatable golden files."""
 
 import ipaddress
 import socket
@@ -25,7 +25,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.fixture(scope="session")
 def update_golden(pytestconfig: pytest.Config) -> bool:
-    """Whether golden files are rewritten instead of compared."""
+    """Whether golden files are written instead of compared."""
     return bool(pytestconfig.getoption("--update-golden"))
 
 
@@ -37,7 +37,7 @@ class GoldenFile:
         self._is_update = is_update
 
     def check(self, text: str) -> None:
-        """Compare the text with the file, or write it."""
+        """Compare the text with the file, or write the file."""
         if self._is_update:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self.path.write_text(text)
@@ -65,7 +65,7 @@ def golden(update_golden: bool) -> GoldenFiles:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Begin with the group that waits most, then the longest tests: the others run beside them."""
+    """Start with the tests of groups, then the longest ones; the others run in parallel."""
     items.sort(key=lambda item: (item.get_closest_marker("xdist_group") is None, -_lasts(item)))
     if config.getoption("loadgroup", default=False):
         for item in items:
@@ -78,9 +78,9 @@ def _lasts(item: pytest.Item) -> float:
 
 
 def _name_group(item: pytest.Item) -> None:
-    """Write a test's group at the end of its id: that is how xdist's controller knows it.
+    """Append the group of a test to its id, from which the controller of xdist reads it.
 
-    xdist 3.8 writes it where pytest 9.2 does not read it, so that groups were no groups.
+    xdist 3.8 stores it where pytest 9.2 does not read it, so groups would have no effect.
     """
     marker = item.get_closest_marker("xdist_group")
     if marker is not None and "@" not in item.nodeid.rpartition("]")[2]:
@@ -90,7 +90,7 @@ def _name_group(item: pytest.Item) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[None]:
-    """What a late request to a live server wrote after the end of a test is taken away too."""
+    """Also delete rows that a late request to a live server wrote after the end of a test."""
     yield
     if nextitem is not None and _commits(item):
         with item.config.stash[blocking_manager_key].unblock():
@@ -99,9 +99,9 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
 
 @pytest.fixture(scope="session")
 def django_db_setup(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[None]:
-    """The schedules are in; a flush restores the rows that the preparation of a database writes.
+    """The database with the schedules; a flush restores the rows of `prepare_database`.
 
-    Django truncates, which takes long, and reads rows from JSON, which takes longer.
+    Django truncates the tables and reads rows from JSON, which is slower.
     """
     from gpuplatform.schedules.sync import sync_schedules  # noqa: PLC0415 - needs the models
 
@@ -115,7 +115,7 @@ def django_db_setup(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -
 
 
 def _restoring_flush() -> list[str]:
-    """Keep a copy of what is in the tables; return the statements that make them like it."""
+    """Copy the rows of all tables; return the statements that restore them."""
     with connection.cursor() as cursor:
         tables = connection.introspection.django_table_names(only_existing=True)
         names = [connection.ops.quote_name(table) for table in sorted(tables)]
@@ -128,8 +128,8 @@ def _restoring_flush() -> list[str]:
             for name in names
         )
         return [
-            f"LOCK TABLE {', '.join(names)} IN EXCLUSIVE MODE",  # Whoever still writes ends first.
-            "SET LOCAL session_replication_role = replica",  # Foreign keys are not looked at.
+            f"LOCK TABLE {', '.join(names)} IN EXCLUSIVE MODE",  # Waits for open writes.
+            "SET LOCAL session_replication_role = replica",  # Foreign keys are not checked.
             f"DO $$ BEGIN {' '.join(steps)} END $$",
         ]
 
@@ -155,7 +155,7 @@ def _is_loopback(address: Any) -> bool:
 
 @pytest.fixture(scope="session", autouse=True)
 def _no_renewals() -> Iterator[None]:
-    """Leases outlast tests: a thread that renewed one could meet the end of its test."""
+    """Leases are not renewed: a renewing thread could continue after the end of its test."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("gpuplatform.reconciliation.leases.RENEWALS_PER_LEASE", 0.01)
         yield
@@ -163,7 +163,7 @@ def _no_renewals() -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def _loopback_only() -> Iterator[None]:
-    """A test that would reach beyond this machine fails at the call."""
+    """A connection to an address other than loopback fails the test."""
     connect, connect_ex = socket.socket.connect, socket.socket.connect_ex
 
     def refuse(address: Any) -> None:

@@ -1,154 +1,170 @@
-"""Computes the capacity: units by GPU spec, and GPUs by GPU product.
+"""Computes the capacity: units by GPU spec, and GPUs by GPU product and resource.
 
-The rows show which GPUs are in use, and the nodes of the cluster show which GPUs exist. If the
-cluster has exactly one GPU product, GPU specs without a product belong to it.
+The mirror of the nodes shows which GPUs exist and which pods hold them, and the rows of units and
+pools show for which use. GPUs that are requested and that no node holds are *wanted*. Each
+extended resource is counted separately: a node can offer whole GPUs and MIG slices.
 """
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from typing import Any, Final
 
-from gpuplatform.errors import ClusterError, OperatorUnavailable
-from gpuplatform.formats.quantity import Quantity
-from gpuplatform.kube.deadline import deadline
-from gpuplatform.kube.fields import field
-from gpuplatform.kube.kinds import NODE, Manifest
-from gpuplatform.kube.modes import get_cluster
+from gpuplatform.kube.kinds import Manifest
 from gpuplatform.samples.capacity import Capacity, ProductCapacity, SpecCapacity
-from gpuplatform.workloads.pods import GPU_RESOURCE
+from gpuplatform.workloads.holders import NodeRecord
+from gpuplatform.workloads.nodes import PodRequirements
+from gpuplatform.workloads.placement import PRODUCT_LABEL
+from gpuplatform.workloads.resources import GPU_RESOURCE, amounts
 from inventory.models import GpuSpec
-from inventory.selectors import pods_held, specs_all
+from inventory.selectors import (
+    node_records_known,
+    pods_held,
+    pool_uids,
+    spec_requirements,
+    specs_all,
+)
+from units.core.capacity import (
+    ACTIVE,
+    HELD_BY_POOLS,
+    OTHERS,
+    GpuUse,
+    held_by_spec,
+    units_that_fit,
+    use_by_product,
+)
 from units.core.fit import misfit
-from units.selectors import StockState, capacity_by_spec
+from units.selectors import StockState, capacity_by_spec, uses_by_owner
 
-PRODUCT_LABEL: Final = "nvidia.com/gpu.product"
+SPEC_USES: Final = (HELD_BY_POOLS, *(state.value for state in StockState), ACTIVE)
+"""The uses of the GPUs of a GPU spec."""
 
-READ_SECONDS: Final = 2.0
-
-HELD_BY_POOLS: Final = "held_by_pools"
-ACTIVE: Final = "active"
-USES: Final = (HELD_BY_POOLS, *(state.value for state in StockState), ACTIVE)
-"""The uses of GPUs; each GPU that is held or requested counts for exactly one use."""
+USES: Final = (*SPEC_USES, OTHERS)
+"""The uses of GPUs; each GPU that a pod holds counts for exactly one use."""
 
 
 def capacity() -> Capacity:
-    """Return the current capacity. Runs three queries and lists the nodes."""
-    nodes = _nodes()
-    specs = _specs(nodes or ())
-    if nodes is None:
-        return Capacity(specs=specs)
-    products = _products(specs, nodes)
-    free = {product.name: product.free for product in products}
-    return Capacity(specs=[_with_free(spec, free) for spec in specs], products=products)
-
-
-def _specs(nodes: Sequence[Manifest]) -> list[SpecCapacity]:
-    products = {_product_of(node) for node in nodes} - {""}
-    only_product = products.pop() if len(products) == 1 else ""
-    counts = {spec.name: spec for spec in capacity_by_spec()}
+    """Return the current capacity. Runs at most seven queries, and reads only rows."""
+    records = node_records_known()
     entries = {entry.name: entry for entry in specs_all()}
-    pods, gpus_of_pools = Counter[str](), Counter[str]()
+    found = None if records is None else [*records.values()]
+    uses = owner_uses() if found else {}
+    specs = _specs(entries, found, uses)
+    if found is None:
+        return Capacity(specs=specs)
+    return Capacity(specs=specs, products=_products(found, uses, entries))
+
+
+def owner_uses() -> dict[str, str]:
+    """Return the use of the GPUs of each unit and stock pool by its UID."""
+    return {**dict.fromkeys(pool_uids(), HELD_BY_POOLS), **uses_by_owner()}
+
+
+def _specs(
+    entries: Mapping[str, GpuSpec], records: Sequence[NodeRecord] | None, uses: Mapping[str, str]
+) -> list[SpecCapacity]:
+    counts = {spec.name: spec for spec in capacity_by_spec()}
+    pods, requested = Counter[str](), dict[str, Counter[str]]()
     for held in pods_held():
         pods[held.spec_name] += held.pods
-        gpus_of_pools[held.spec_name] += held.pods * held.gpu
+        of_spec = requested.setdefault(held.spec_name, Counter())
+        of_spec[held.resource_name] += held.pods * held.gpu
+    for name, counted in counts.items():
+        for resource, by_use in counted.gpus_by_resource.items():
+            requested.setdefault(name, Counter())[resource] += sum(by_use.values())
+    on_nodes = held_by_spec(records or (), uses)
+    manifests = [_manifest(record) for record in records or () if record.state.is_present]
     found = []
     for name in sorted(counts.keys() | entries.keys() | pods.keys()):
-        counted = counts.get(name) or SpecCapacity(name=name)
+        counted, entry = counts.get(name) or SpecCapacity(name=name), entries.get(name)
+        held_here, wanted = on_nodes.get(name, {}), requested.get(name, Counter())
+        resource = entry.resource_name if entry else min(wanted, default=GPU_RESOURCE)
         columns = {
-            **_catalogued(entries.get(name), nodes),
-            "product": _wanted_product(entries.get(name)) or only_product,
+            **_catalogued(entry, records, manifests),
+            "resource_name": resource,
             "pods_of_pools": pods[name],
-            "gpus": {
-                **dict.fromkeys(USES, 0),
-                **counted.gpus,
-                HELD_BY_POOLS: gpus_of_pools[name],
+            "gpus_by_resource": {
+                one: {use: held_here.get(one, Counter())[use] for use in SPEC_USES}
+                for one in sorted({resource, *held_here, *wanted})
+            },
+            "wanted_by_resource": {
+                one: max(number - held_here.get(one, Counter()).total(), 0)
+                for one, number in sorted(wanted.items())
             },
         }
         found.append(counted.model_copy(update=columns))
     return found
 
 
-def _catalogued(entry: GpuSpec | None, nodes: Sequence[Manifest]) -> dict[str, Any]:
-    """Return the fields of a GPU spec that come from the catalogue."""
+def _catalogued(
+    entry: GpuSpec | None, records: Sequence[NodeRecord] | None, nodes: Sequence[Manifest]
+) -> dict[str, Any]:
+    """Return the fields of a GPU spec that come from the catalogue, and where it fits."""
     if entry is None:
-        return {"is_catalogued": False}
+        return {"is_catalogued": False, "is_enabled": False}
+    pod = spec_requirements(entry)
+    is_known = records is not None and entry.gpu > 0
     return {
         "gpu": entry.gpu,
+        "product": pod.node_selector.get(PRODUCT_LABEL, ""),
         "is_enabled": entry.is_enabled,
         "warm_target": entry.warm_target,
         "is_top_up_paused": entry.is_top_up_paused,
-        "misfit": _misfit(entry, nodes),
+        "misfit": _misfit(entry, pod, nodes),
+        "free": units_that_fit(records or (), pod) if is_known else None,
     }
 
 
-def _with_free(spec: SpecCapacity, free_gpus: Mapping[str, int]) -> SpecCapacity:
-    free = free_gpus.get(spec.product)
-    if free is None or not spec.gpu:
-        return spec
-    return spec.model_copy(update={"free": free // spec.gpu})
+def _misfit(entry: GpuSpec, pod: PodRequirements, nodes: Sequence[Manifest]) -> str:
+    requested = {
+        **{name: size for name in ("cpu", "memory") if (size := getattr(entry, name))},
+        **amounts(entry.gpu, entry.resource_name, entry.resources),
+    }
+    return misfit(requested, pod.node_selector, nodes)
 
 
-def _misfit(entry: GpuSpec, nodes: Sequence[Manifest]) -> str:
-    labels = dict(field(entry.placement, "nodeSelector") or {})
-    if entry.product:
-        labels[PRODUCT_LABEL] = entry.product
-    requested = {"cpu": entry.cpu, "memory": entry.memory, GPU_RESOURCE: str(entry.gpu)}
-    return misfit({name: amount for name, amount in requested.items() if amount}, labels, nodes)
+def _manifest(record: NodeRecord) -> Manifest:
+    """Return the fields of the node object that decide whether a unit fits the empty node."""
+    state = record.state
+    return {
+        "metadata": {"name": state.name, "labels": dict(state.labels)},
+        "status": {"capacity": dict(state.capacity), "allocatable": dict(state.allocatable)},
+    }
 
 
-def _products(specs: Sequence[SpecCapacity], nodes: Sequence[Manifest]) -> list[ProductCapacity]:
-    held: dict[str, Counter[str]] = {}
-    for spec in specs:
-        held.setdefault(spec.product, Counter()).update(_on_nodes(spec))
-    of_product, total, allocatable = Counter[str](), Counter[str](), Counter[str]()
-    for node in nodes:
-        name, offered = _product_of(node), _gpus_of(node, "allocatable")
-        built_in = max(_gpus_of(node, "capacity"), offered)
-        of_product[name] += 1 if built_in else 0
-        total[name] += built_in
-        allocatable[name] += offered
-    in_use = {name for name, uses in held.items() if any(uses.values())}
-    names = sorted({name for name in of_product if of_product[name]} | in_use)
+def _products(
+    records: Sequence[NodeRecord], uses: Mapping[str, str], entries: Mapping[str, GpuSpec]
+) -> list[ProductCapacity]:
+    """Return the capacity of the default resource, and of all resources of GPU specs and pods."""
+    by_product = use_by_product(records, uses)
+    counted = {GPU_RESOURCE, *(entry.resource_name for entry in entries.values())}
+    counted |= {resource for (_, resource), use in by_product.items() if _is_ours(use)}
     return [
-        ProductCapacity(
-            name=name,
-            nodes=of_product[name],
-            total=total[name],
-            allocatable=allocatable[name],
-            free=max(allocatable[name] - _placed(held.get(name, Counter())), 0),
-            gpus={use: held.get(name, Counter())[use] for use in USES},
-        )
-        for name in names
+        product_capacity(product, resource, use)
+        for (product, resource), use in sorted(by_product.items())
+        if resource in counted and (use.nodes or use.excess)
     ]
 
 
-def _placed(gpus: Mapping[str, int]) -> int:
-    """Return the number of GPUs that are held. Failed stock units hold none."""
-    return sum(gpus.values()) - gpus[StockState.FAILED.value]
+def _is_ours(use: GpuUse) -> bool:
+    return any(
+        number
+        for held in (use.held, use.excess)
+        for name, number in held.items()
+        if name != OTHERS
+    )
 
 
-def _on_nodes(spec: SpecCapacity) -> dict[str, int]:
-    """Return the number of GPUs by use, without pending requests if the GPU spec fits no node."""
-    unplaced = {StockState.STARTING.value, StockState.FAILED.value} if spec.misfit else set()
-    return {use: number for use, number in spec.gpus.items() if use not in unplaced}
-
-
-def _nodes() -> list[Manifest] | None:
-    with suppress(ClusterError, OperatorUnavailable), deadline(READ_SECONDS):
-        return get_cluster().list(NODE).items
-    return None
-
-
-def _product_of(node: Manifest) -> str:
-    return str(field(node, "metadata", "labels", PRODUCT_LABEL) or "")
-
-
-def _gpus_of(node: Manifest, what: str) -> int:
-    return int(Quantity.parsed_or_zero(field(node, "status", what, GPU_RESOURCE)))
-
-
-def _wanted_product(entry: GpuSpec | None) -> str:
-    if entry is None:
-        return ""
-    return entry.product or str(field(entry.placement, "nodeSelector", PRODUCT_LABEL) or "")
+def product_capacity(product: str, resource: str, use: GpuUse) -> ProductCapacity:
+    """Return the capacity of a resource of a GPU product."""
+    return ProductCapacity(
+        name=product,
+        resource_name=resource,
+        nodes=use.nodes,
+        total=use.total,
+        allocatable=use.allocatable,
+        free=use.free,
+        free_closed=use.closed,
+        largest_free=use.largest_free,
+        gpus={one: use.held.get(one, 0) for one in USES},
+        excess=sum(use.excess.values()),
+    )

@@ -4,19 +4,27 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from gpuplatform.kube.client import Cluster
-from gpuplatform.kube.kinds import DEPLOYMENT, GPU_UNIT, POD, REPLICA_SET, SERVICE, Manifest
+from gpuplatform.kube.kinds import (
+    DEPLOYMENT,
+    GPU_UNIT,
+    JOB,
+    POD,
+    REPLICA_SET,
+    SERVICE,
+    Manifest,
+)
 from gpuplatform.operations.leftovers import delete_leftovers_of
 from gpuplatform.planning.ownership import UNIT_LABEL
 from gpuplatform.planning.plan import Plan
 from gpuplatform.reconciliation.owned import ListedObjects, Owned, is_unsettled
 from units.core.plan import plan_unit
+from units.makers import is_unit_leftover, units_kept
 from units.mirror import UNIT_MIRROR
 from units.models import GpuUnit
 from units.observation import observed_in
 from units.records import Records
-from units.selectors import is_unit_leftover
 
-OWNED_KINDS: Final = (DEPLOYMENT, REPLICA_SET, POD, SERVICE)
+OWNED_KINDS: Final = (DEPLOYMENT, REPLICA_SET, JOB, POD, SERVICE)
 
 
 def compare_all(cluster: Cluster) -> list[int]:
@@ -58,4 +66,4 @@ def _unsettled(owned: Owned, units: Sequence[Manifest]) -> Iterator[tuple[Manife
 
 def delete_leftovers(cluster: Cluster) -> int:
     """Delete the leftover units; return their number."""
-    return delete_leftovers_of(cluster, GPU_UNIT, GpuUnit.objects, is_unit_leftover)
+    return delete_leftovers_of(cluster, GPU_UNIT, units_kept(), is_unit_leftover)

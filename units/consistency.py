@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from gpuplatform.kube.client import Cluster
 from gpuplatform.kube.fields import field, items
-from gpuplatform.kube.kinds import GPU_UNIT, Manifest, ResourceKind
+from gpuplatform.kube.kinds import GPU_UNIT, NODE, POD, Manifest, ResourceKind
 from gpuplatform.operations.consistency import (
     Inconsistency,
     duplicates,
@@ -18,11 +18,15 @@ from gpuplatform.operations.consistency import (
 from gpuplatform.operations.phases import ENDED_PHASES
 from gpuplatform.planning.ownership import MANAGED_BY_LABEL, MANAGER, UNIT_LABEL
 from gpuplatform.reconciliation.owned import ListedObjects
+from gpuplatform.workloads.holders import holder_of, node_records
+from gpuplatform.workloads.nodes import NodeState
+from inventory.selectors import node_records_known
+from units.capacity import capacity
 from units.comparison import read_at_once
 from units.core.names import STOCK_ORDINAL_ANNOTATION, UNIT_UID_LABEL
 from units.core.sources import source_of
-from units.models import GpuUnit
-from units.phases import UnitRole, role_of
+from units.models import CapacityRequest, GpuUnit
+from units.phases import RequestPhase, UnitRole, role_of
 from units.records import Records
 
 
@@ -35,10 +39,39 @@ def unit_inconsistencies(cluster: Cluster) -> Iterator[Inconsistency]:
     units = cluster.list(GPU_UNIT).items
     owned = read_at_once(cluster, units)
     yield from row_inconsistencies(units, GpuUnit.objects.all())
-    yield from duplicates(units, per=STOCK_ORDINAL_ANNOTATION)
+    yield from duplicates(units, per=_ordinal)
     yield from _orphans(owned, {unit["metadata"]["uid"] for unit in units})
     yield from _source_inconsistencies([u for u in units if _is_active(u)])
     yield from _stock_inconsistencies({unit["metadata"]["uid"] for unit in units})
+    yield from _node_inconsistencies(cluster)
+    yield from _request_inconsistencies()
+
+
+def _ordinal(unit: Manifest) -> str:
+    """Return which of the units of its operation a unit is: of a seeding, or of a group."""
+    ordinal = field(unit, "metadata", "annotations", STOCK_ORDINAL_ANNOTATION)
+    return f"{ordinal} {field(unit, 'spec', 'group', 'rank')}"
+
+
+def _node_inconsistencies(cluster: Cluster) -> Iterator[Inconsistency]:
+    """Yield nodes whose rows differ from the cluster, and products whose GPUs do not add up.
+
+    A cluster whose nodes have never been observed has no rows.
+    """
+    placed = [one for pod in cluster.list(POD).items if (one := holder_of(pod))]
+    found = node_records(map(NodeState.of, cluster.list(NODE).items), placed)
+    known = node_records_known()
+    if known is None:
+        return
+    for name in sorted({*found, *known}):
+        if found.get(name) != known.get(name):
+            yield Inconsistency("miscounted", f"node {name}", "its row differs from the cluster")
+    for product in capacity().products or ():
+        counted = product.free + sum(product.gpus.values())
+        if counted != product.allocatable:
+            message = f"{product.allocatable} are allocatable, and {counted} are counted"
+            name = f"{product.resource_name} of {product.name or 'nodes without a product'}"
+            yield Inconsistency("miscounted", name, message)
 
 
 def _is_active(unit: Manifest) -> bool:
@@ -93,6 +126,13 @@ def _source_inconsistencies(units: Sequence[Manifest]) -> Iterator[Inconsistency
         elif not consumer and uid not in records.void_starts and not records.is_in_progress(unit):
             message = f"its source, stock unit '{source.name}', is not marked as consumed"
             yield Inconsistency("leaked", full_name(unit), message)
+
+
+def _request_inconsistencies() -> Iterator[Inconsistency]:
+    """Yield requests that are not closed although their operation has ended."""
+    alive = CapacityRequest.objects.exclude(phase=RequestPhase.CLOSED).select_related("operation")
+    for request in alive.filter(operation__phase__in=ENDED_PHASES):
+        yield Inconsistency("leaked", str(request), "an operation that has ended waits for stock")
 
 
 def _stock_inconsistencies(uids: set[str]) -> Iterator[Inconsistency]:

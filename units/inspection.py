@@ -18,7 +18,7 @@ from gpuplatform.errors import (
 from gpuplatform.kube.client import Cluster
 from gpuplatform.kube.deadline import deadline
 from gpuplatform.kube.fields import field, items
-from gpuplatform.kube.kinds import DEPLOYMENT, POD, REPLICA_SET, Manifest, ResourceKind
+from gpuplatform.kube.kinds import DEPLOYMENT, JOB, POD, REPLICA_SET, Manifest, ResourceKind
 from gpuplatform.kube.modes import get_cluster
 from gpuplatform.planning.ownership import UNIT_LABEL, is_controlled_by
 from gpuplatform.reconciliation.inspection import ObjectEvent, events_about
@@ -87,12 +87,15 @@ def unit_events(unit: GpuUnit) -> list[ObjectEvent]:
 
 
 def _uids(cluster: Cluster, unit: GpuUnit) -> Iterator[str]:
-    """Yield the UIDs of the unit, its pods, its Deployment and the Deployment's ReplicaSets."""
+    """Yield the UIDs of the unit, its pods, its Job, its Deployment and their ReplicaSets."""
     if not unit.uid:
         return
     yield unit.uid
     for pod in _pods(cluster, unit):
         yield pod["metadata"]["uid"]
+    job = cluster.get(JOB, object_name(unit.name), namespace=unit.namespace)
+    if job is not None and is_controlled_by(job, unit.uid):
+        yield job["metadata"]["uid"]
     deployment = cluster.get(DEPLOYMENT, object_name(unit.name), namespace=unit.namespace)
     if deployment is not None and is_controlled_by(deployment, unit.uid):
         yield deployment["metadata"]["uid"]

@@ -5,42 +5,69 @@ a resource seems to be deleted, the mirror only marks the row due; a fresh read 
 decides.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict
+from datetime import datetime
 from typing import Any, Final
 
 from django.db import transaction
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 from django.db.models.functions import Coalesce, Now
 
+from gpuplatform.clock import parse_rfc3339
+from gpuplatform.formats.names import EXTENDED_RESOURCE_MAX
+from gpuplatform.formats.priority import MAX_PRIORITY
 from gpuplatform.kube.fields import field
 from gpuplatform.kube.kinds import Manifest
 from gpuplatform.operations.discovery import discovered_columns
 from gpuplatform.operations.models import Operation
 from gpuplatform.planning.plan import StatusSummary
+from gpuplatform.planning.view import ResourceView
 from gpuplatform.reconciliation.leases import RowLease, mark_changed
-from gpuplatform.reconciliation.mirror import Mirror, count, version_number
+from gpuplatform.reconciliation.mirror import Change, Mirror, count, version_number
+from gpuplatform.workloads.resources import resource_in
+from gpuplatform.workloads.start_steps import steps_in
+from units.core.endings import recorded_end
+from units.core.groups import group_columns
 from units.core.sources import source_of
+from units.core.view import avoided_node_in
 from units.history import append_change, append_history
+from units.makers import is_made_by, is_unit_leftover
 from units.models import GpuUnit
 from units.phases import UnitPhase, UnitRole, role_of
-from units.selectors import is_start_void, is_unit_leftover
+from units.void_starts import is_start_void
+from units.waiting import hint_matcher
 
-ENDING_MESSAGE: Final = "The unit is deleted. Its GPUs are released when its pods are deleted."
+_EXIT_CODES: Final = range(-(2**31), 2**31)
+"""The values that fit into the column."""
+
+ENDING_MESSAGE: Final = "The unit is deleted. Its GPUs are released when its pods have ended."
 
 
 def unit_touched(namespace: str, name: str) -> list[int]:
     """Mark a unit due because the unit or one of its objects changed.
 
-    Consumed stock is not marked: the unit that waits for its deletion closes its row.
+    Consumed stock is not marked: the unit that waits for its pods closes its row.
     Returns the ids of the rows that no queued message covers yet.
     """
     named = GpuUnit.objects.filter(namespace=namespace, name=name, deleted_at__isnull=True)
     return mark_changed(named.filter(consumed_by="").exclude(uid=""))
 
 
+def units_placed_marked(nodes: Sequence[str], ids: Sequence[int]) -> list[int]:
+    """Mark the units due whose last known node is one of `nodes`, and the rows with these ids.
+
+    Consumed stock is not marked. Returns the ids of the rows that no queued message covers yet.
+    """
+    if not nodes and not ids:
+        return []
+    placed = GpuUnit.objects.filter(Q(node__in=nodes) | Q(pk__in=ids), deleted_at__isnull=True)
+    return mark_changed(placed.filter(consumed_by="").exclude(uid=""))
+
+
 def unit_freed(namespace: str, name: str) -> list[int]:
-    """Mark the consumers of a stock unit due because one of its pods was deleted.
+    """Mark the consumers of a stock unit due because one of its pods ended or was deleted.
 
     Returns the ids of the rows that no queued message covers yet.
     """
@@ -88,7 +115,7 @@ def unit_ending(rows: QuerySet[GpuUnit], left: str = "") -> None:
 
 
 def unit_gone(rows: QuerySet[GpuUnit], successor: Manifest | None) -> None:
-    """Close a guarded row after a fresh read found neither its resource nor any of its objects.
+    """Close a guarded row after a fresh read found that nothing of its resource holds a GPU.
 
     `successor` is the resource with the same name that was found instead, if there is one.
     """
@@ -114,7 +141,11 @@ def spec_columns(spec: Manifest) -> dict[str, Any]:
         "spec_name": str(field(spec, "specName") or "")[:63],
         "image": str(field(spec, "image") or "")[:512],
         "gpu": count(spec, "gpu"),
+        "resource_name": resource_in(spec)[:EXTENDED_RESOURCE_MAX],
+        "priority": min(count(spec, "priority"), MAX_PRIORITY),
+        "is_preemptible": field(spec, "preemptible") is True,
         "is_suspended": field(spec, "suspend") is True,
+        **group_columns(spec),
     }
 
 
@@ -124,13 +155,42 @@ def _columns(resource: Manifest) -> dict[str, Any]:
         **spec_columns(resource.get("spec") or {}),
         "role": role_of(resource["metadata"]["namespace"]),
         "is_suspended": _is_suspended(resource),
+        **_end_columns(resource),
         "ready_replicas": count(resource, "status", "readyReplicas"),
         "service_name": str(field(resource, "status", "serviceName") or "")[:63],
         "access_url": str(field(resource, "status", "accessURL") or "")[:300],
         "source_name": source.name if source else "",
         "source_uid": source.uid if source else "",
+        "avoided_node": avoided_node_in(field(resource, "metadata", "annotations") or {}),
+        "start_steps": [step.manifest() for step in steps_in(resource.get("status"))],
         "resource_gone_at": None,
     }
+
+
+def _end_columns(resource: Manifest) -> dict[str, Any]:
+    """Return the columns that describe the end of the program in the current run."""
+    end = recorded_end(ResourceView.of(resource))
+    if end is None:
+        return {"is_ended": False, "exit_code": None, "finished_at": None}
+    # `None in range(…)` would compare all values of the range.
+    code = None if end.exit_code is None or end.exit_code not in _EXIT_CODES else end.exit_code
+    is_ended = field(resource, "status", "phase") in {UnitPhase.SUCCEEDED, UnitPhase.FAILED}
+    return {"is_ended": is_ended, "exit_code": code, "finished_at": _time(end.finished_at)}
+
+
+def _changed(change: Change) -> None:
+    """Record a change of the phase or the reason, and have ready or released stock granted."""
+    append_change(change)
+    role = role_of(change.resource["metadata"]["namespace"])
+    granted = UnitPhase.READY if role == UnitRole.STOCK else UnitPhase.STOPPED
+    if change.summary.phase == granted:
+        hint_matcher(str(field(change.resource, "spec", "specName") or ""))
+
+
+def _time(text: str | None) -> datetime | None:
+    with suppress(ValueError):
+        return parse_rfc3339(text or "")
+    return None
 
 
 def _suspend(rows: QuerySet[GpuUnit], resource: Manifest) -> None:
@@ -146,8 +206,13 @@ def _is_suspended(resource: Manifest) -> bool:
 
 
 def _discovered(resource: Manifest) -> Mapping[str, Any] | None:
+    return discovered_columns(resource, is_left=is_unit_leftover, is_own=_is_own)
+
+
+def _is_own(resource: Manifest, operation: Operation) -> bool:
+    """Return whether a unit belongs to the tenant of its operation. Stock has no tenant."""
     is_stock = role_of(resource["metadata"]["namespace"]) == UnitRole.STOCK
-    return discovered_columns(resource, is_left=is_unit_leftover, is_single=not is_stock)
+    return not is_stock and is_made_by(resource, operation)
 
 
 def _end(rows: QuerySet[GpuUnit], message: str, *, is_awaited: bool) -> None:
@@ -179,5 +244,5 @@ UNIT_MIRROR: Final = Mirror(
     phases=UnitPhase.values,
     columns=_columns,
     discovered=_discovered,
-    changed=append_change,
+    changed=_changed,
 )

@@ -1,17 +1,24 @@
-"""Database models of GPU units, their history, capacity samples and GPU shortages."""
+"""Database models of GPU units, their nodes, their history, and capacity samples."""
 
+from datetime import datetime
 from typing import ClassVar
 
+from django.contrib.postgres.indexes import GinIndex
 from django.db import models
-from django.db.models import Q
+from django.db.models import Q, Value
 from django.db.models.functions import Now
 from typing_extensions import override
 
+from gpuplatform.formats.image import MAX_LENGTH as MAX_IMAGE
+from gpuplatform.formats.names import EXTENDED_RESOURCE_MAX
 from gpuplatform.operations.models import Operation
 from gpuplatform.reconciliation.constraints import mirror_constraints, mirror_indexes
 from gpuplatform.reconciliation.models import MirrorRow
 from gpuplatform.tenancy.models import Tenant
-from units.phases import UnitPhase, UnitRole
+from gpuplatform.workloads.resources import GPU_RESOURCE
+from units.phases import UnitPhase, UnitReason, UnitRole, WarmImageState
+from units.queue_models import CapacityRequest as CapacityRequest  # noqa: PLC0414 - a table of units
+from units.queue_models import PreemptionNotice as PreemptionNotice  # noqa: PLC0414 - as above
 
 CLAIMABLE = Q(
     role=UnitRole.STOCK,
@@ -22,6 +29,16 @@ CLAIMABLE = Q(
     deleted_at__isnull=True,
 )
 """The condition of claimable stock units. Only the row decides; the resource is not marked."""
+
+WITHHELD = Q(phase=UnitPhase.PROGRESSING, reason=UnitReason.STOCK_WITHHELD)
+"""The condition of stock units that run, but whose node would not take the pod of a unit."""
+
+RELEASED = Q(phase=UnitPhase.STOPPED) | Q(is_ended=True)
+"""The condition of units that hold no GPUs."""
+
+
+PREEMPTIBLE = Q(is_preemptible=True, deleted_at__isnull=True)
+"""The condition of preemptible units that exist."""
 
 
 class GpuUnit(MirrorRow):
@@ -64,11 +81,40 @@ class GpuUnit(MirrorRow):
     spec_name = models.CharField(max_length=63, blank=True, help_text="Name of the GPU spec.")
     image = models.CharField(max_length=512, blank=True, help_text="Container image.")
     gpu = models.PositiveIntegerField(default=0, help_text="Number of GPUs of the pod.")
+    resource_name = models.CharField(
+        max_length=EXTENDED_RESOURCE_MAX,
+        default=GPU_RESOURCE,
+        db_default=GPU_RESOURCE,
+        help_text="Extended resource that `gpu` counts.",
+    )
+    is_preemptible = models.BooleanField(
+        default=False,
+        db_default=False,
+        help_text="Whether the unit can be stopped for a request that is not preemptible.",
+    )
+    priority = models.PositiveSmallIntegerField(
+        default=0, db_default=0, help_text="Priority of the unit in the capacity queue."
+    )
     is_suspended = models.BooleanField(
         default=False, help_text="Whether the unit is stopped or is being stopped."
     )
     ready_replicas = models.PositiveIntegerField(
         default=0, help_text="Number of ready pods: 0 or 1."
+    )
+    is_ended = models.BooleanField(
+        default=False,
+        db_default=False,
+        help_text="Whether the program has ended, so that the unit holds no GPUs.",
+    )
+    exit_code = models.IntegerField(
+        null=True,
+        blank=True,
+        help_text="Exit code of the program. Empty if it has not ended or the code is unknown.",
+    )
+    finished_at = models.DateTimeField(
+        null=True,
+        blank=True,
+        help_text="Time at which the program ended, as the node reported it.",
     )
     service_name = models.CharField(
         max_length=63,
@@ -104,11 +150,55 @@ class GpuUnit(MirrorRow):
     consumed_at = models.DateTimeField(
         null=True, blank=True, help_text="For stock: time at which the unit was consumed."
     )
+    start_steps = models.JSONField(
+        default=list,
+        db_default=Value([], models.JSONField()),
+        help_text="Steps of the last start until the unit was ready.",
+    )
+    avoided_node = models.CharField(
+        max_length=253,
+        blank=True,
+        db_default="",
+        help_text="Node on which the unit could not start, so that it was started again with a"
+        " stock unit of another node. Empty if it was not started again.",
+    )
+    node = models.CharField(
+        max_length=253,
+        blank=True,
+        db_default="",
+        help_text="Node of the pod at the last comparison. Empty if it is not known.",
+    )
+    is_warm_start = models.BooleanField(
+        default=False,
+        db_default=False,
+        help_text="For stock: whether its node was known to have the image of the unit that last"
+        " claimed it.",
+    )
     resource_gone_at = models.DateTimeField(
         null=True,
         blank=True,
         help_text="Time at which the resource was first not found while objects of it remained.",
     )
+    group_name = models.CharField(
+        max_length=63,
+        blank=True,
+        db_default="",
+        help_text="Name of the group of the unit. Empty if it is not in a group.",
+    )
+    group_rank = models.PositiveSmallIntegerField(
+        null=True, blank=True, help_text="Rank of the unit in its group, starting at 0."
+    )
+    starts_warm: bool = False
+    """For active units: `is_warm_start` of the source. Only rows of `units_live` have it."""
+    is_spec_catalogued: bool = True
+    """Whether the catalogue has the GPU spec. Rows of `units_live` and `stock_live` have it."""
+    waits_since: datetime | None = None
+    """For active units: time since which a request for capacity is open. Only rows of `units_live`
+    have it."""
+    waits_preempted: bool = False
+    """Whether the unit waits because it was stopped for another request. As `waits_since`."""
+    waits_for_gpus: int = 0
+    """Number of GPUs of the GPU spec, which the unit waits for. As `waits_since`."""
 
     class Meta:
         ordering: ClassVar[list[str]] = ["-id"]
@@ -144,9 +234,24 @@ class GpuUnit(MirrorRow):
                 condition=Q(deleted_at__isnull=True),
             ),
             models.Index(
+                fields=["node"], name="gpu_unit_of_node", condition=Q(deleted_at__isnull=True)
+            ),
+            models.Index(fields=["spec_name"], name="gpu_unit_preemptible", condition=PREEMPTIBLE),
+            models.Index(
                 fields=["consumed_by"], name="gpu_unit_consumed", condition=~Q(consumed_by="")
             ),
+            models.Index(
+                fields=["namespace", "group_name", "id"],
+                name="gpu_unit_of_group",
+                condition=Q(deleted_at__isnull=True) & ~Q(group_name=""),
+            ),
         ]
+
+    @property
+    def responding_url(self) -> str:
+        """The access URL, or an empty string unless the unit is ready and is not being stopped."""
+        responds = self.phase == UnitPhase.READY and not self.is_suspended
+        return self.access_url if responds else ""
 
 
 class StockUnit(GpuUnit):
@@ -167,21 +272,70 @@ class ActiveUnit(GpuUnit):
         verbose_name = "GPU unit"
 
 
-class ShortNode(models.Model):
-    """A node that offered fewer GPUs than its pods held at the last comparison."""
+class UnitGroup(GpuUnit):
+    """A proxy for the list of groups in the admin: the first unit of each group."""
+
+    class Meta:
+        proxy = True
+        ordering: ClassVar[list[str]] = ["-id"]
+        verbose_name = "unit group"
+
+
+class NodeImages(models.Model):
+    """The images of a node with units at the last comparison.
+
+    A node reports only its largest images, by default 50. An image that is not listed can exist.
+    """
 
     name = models.CharField(max_length=253, primary_key=True, help_text="Name of the node.")
-    gpus_offered = models.PositiveIntegerField(help_text="Number of allocatable GPUs.")
-    gpus_held = models.PositiveIntegerField(
-        help_text="Number of GPUs that the pods on the node hold."
+    images = models.JSONField(
+        default=list, help_text="Complete names of the images that the node reports, sorted."
     )
 
     class Meta:
         ordering: ClassVar[list[str]] = ["name"]
+        verbose_name_plural = "node images"
+        indexes: ClassVar[list[models.Index]] = [
+            GinIndex(fields=["images"], opclasses=["jsonb_path_ops"], name="node_images_images"),
+        ]
 
     @override
     def __str__(self) -> str:
         return self.name
+
+
+class WarmImage(models.Model):
+    """The state of a warm image on a node, as the puller of its GPU spec reported it."""
+
+    spec_name = models.CharField(max_length=63, help_text="Name of the GPU spec.")
+    node = models.CharField(max_length=253, help_text="Name of the node.")
+    image = models.CharField(max_length=MAX_IMAGE, help_text="Complete name of the image.")
+    state = models.CharField(
+        max_length=8, choices=WarmImageState.choices, help_text="State of the image on the node."
+    )
+    since = models.DateTimeField(db_default=Now(), help_text="Time at which the state began.")
+    cause = models.CharField(
+        max_length=64, blank=True, help_text="Code of the problem that prevents the pull."
+    )
+    message = models.TextField(blank=True, help_text="Message of the cluster about the problem.")
+
+    class Meta:
+        ordering: ClassVar[list[str]] = ["spec_name", "image", "node"]
+        constraints: ClassVar[list[models.BaseConstraint]] = [
+            models.UniqueConstraint(
+                fields=["spec_name", "node", "image"], name="warm_image_of_node"
+            ),
+            models.CheckConstraint(
+                condition=Q(state__in=WarmImageState.values), name="warm_image_state_is_known"
+            ),
+        ]
+        indexes: ClassVar[list[models.Index]] = [
+            models.Index(fields=["image", "state"], name="warm_image_by_image"),
+        ]
+
+    @override
+    def __str__(self) -> str:
+        return f"{self.image} on {self.node}"
 
 
 class UnitHistory(models.Model):

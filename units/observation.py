@@ -1,20 +1,35 @@
 """Reads the observed state of a unit: its objects, and the remaining objects of its source.
 
 A unit with a source starts only after the row of the source names the unit as its consumer (rule
-`arbiter` of the hand-over) and no object of the source exists in the cluster (rule `waitabs`).
+`arbiter` of the hand-over), no object that could create a pod of the source exists in the cluster,
+and the pods of the source have ended (rule `waitabs`).
+
+A unit is read again after its Job: see `units.core.jobs`.
 """
 
 from collections.abc import Sequence
+from datetime import datetime
 
 from gpuplatform import clock
 from gpuplatform.kube.client import Cluster
-from gpuplatform.kube.fields import field
-from gpuplatform.kube.kinds import DEPLOYMENT, GPU_UNIT, POD, REPLICA_SET, SERVICE, Manifest
+from gpuplatform.kube.fields import field, number
+from gpuplatform.kube.kinds import (
+    DEPLOYMENT,
+    GPU_UNIT,
+    JOB,
+    POD,
+    REPLICA_SET,
+    SERVICE,
+    Manifest,
+    ResourceKind,
+)
 from gpuplatform.planning.ownership import UNIT_LABEL, is_controlled_by
 from gpuplatform.planning.plan import Absent, Observation, Present, Unknown
 from gpuplatform.reconciliation.owned import LiveObjects, Owned
 from gpuplatform.reconciliation.pod_settings import pod_settings
-from units.core.children import is_decided
+from gpuplatform.workloads.holders import holds_gpu
+from gpuplatform.workloads.start_steps import may_pull
+from units.core.child import is_decided, kind_of
 from units.core.names import UNIT_UID_LABEL, object_name
 from units.core.observed import ObservedUnit
 from units.core.sources import (
@@ -34,7 +49,6 @@ from units.records import Records, may_preempt
 
 _NOT_READ = Unknown("not requested")
 _NO_PODS: Present[Sequence[Manifest]] = Present(())
-_DEPENDENTS = ((REPLICA_SET, "its ReplicaSet still exists"), (POD, "its pods still exist"))
 
 
 def observe_unit(cluster: Cluster, unit: Manifest) -> ObservedUnit:
@@ -61,30 +75,95 @@ def observed_in(owned: Owned, records: Records, unit: Manifest) -> ObservedUnit:
             consumed_by=consumer,
         )
     named = None if is_stock else source_of(unit)
+    found = _Workloads(owned, unit)
     # A unit without a status cannot start while objects of its source may exist.
-    is_waiting = named and named.uid in records.open_stock and not field(unit, "status", "phase")
-    deployment = _NOT_READ if is_waiting else owned.one(DEPLOYMENT, namespace, object_name(name))
+    if not (named and named.uid in records.open_stock and not field(unit, "status", "phase")):
+        found.read()
     source: Source = NoSource()
     if named is not None:
-        if isinstance(deployment, Present) and is_decided(deployment.value, uid):
+        if found.is_decided(uid):
             source = SourceUnread()
         else:
             # The source is read first, so that the state of the unit is not older.
             source = _source(owned, records, unit, named)
-            deployment = owned.one(DEPLOYMENT, namespace, object_name(name))
-    # The pods of an available unit are needed only for its node and after a failure.
-    has_failed = field(unit, "status", "phase") == UnitPhase.FAILED
-    needs_pods = has_failed or records.short_nodes or not is_up(deployment)
+            found.read()
+    # The pods of an available unit are needed after a failure, and for the steps of its start.
+    phase = field(unit, "status", "phase")
+    is_new = not is_stock and phase != UnitPhase.READY
+    has_job = isinstance(found.job, Present)
+    is_needed = phase == UnitPhase.FAILED or not is_up(found.deployment)
+    service = owned.one(SERVICE, namespace, object_name(name))
+    pods = owned.all(POD, namespace, name) if is_new or has_job or is_needed else _NO_PODS
+    at = clock.now()
     return ObservedUnit(
-        deployment=deployment,
-        service=owned.one(SERVICE, namespace, object_name(name)),
-        pods=owned.all(POD, namespace, name) if needs_pods else _NO_PODS,
+        deployment=found.deployment,
+        job=found.job,
+        kind=found.kind,
+        service=service,
+        pods=pods,
         settings=settings,
         source=source,
         is_start_void=uid in records.void_starts,
-        short_nodes=records.short_nodes,
-        at=clock.now(),
+        is_outdated=has_job and _is_changed(owned, unit),
+        node=records.node_of(uid),
+        source_node=records.node_of(named.uid) if named else None,
+        claimed_at=records.claimed_at(unit),
+        pod_events=_pull_events(owned, namespace, pods, at) if is_new else _NO_PODS,
+        at=at,
     )
+
+
+class _Workloads:
+    """The Deployment and the Job of a unit, as far as its spec has ever required them.
+
+    The first spec of a unit requires one of them. After a change of the spec, both are read.
+    """
+
+    def __init__(self, owned: Owned, unit: Manifest) -> None:
+        self._owned = owned
+        self._place = unit["metadata"]["namespace"], object_name(unit["metadata"]["name"])
+        self._needs_both = number(unit, "metadata", "generation") != 1
+        self.kind = kind_of(unit)
+        self.deployment: Observation[Manifest] = _NOT_READ
+        self.job: Observation[Manifest] = Absent()
+
+    def read(self) -> None:
+        """Read the objects."""
+        self.deployment, self.job = self._one(DEPLOYMENT), self._one(JOB)
+
+    def is_decided(self, uid: str) -> bool:
+        """Return whether the object that the spec requires runs a pod with a known priority."""
+        found = self.job if self.kind == JOB else self.deployment
+        return isinstance(found, Present) and is_decided(self.kind, found.value, uid)
+
+    def _one(self, kind: ResourceKind) -> Observation[Manifest]:
+        is_needed = kind == self.kind or self._needs_both
+        return self._owned.one(kind, *self._place) if is_needed else Absent()
+
+
+def _is_changed(owned: Owned, unit: Manifest) -> bool:
+    """Return whether the unit has changed since it was read."""
+    metadata = unit["metadata"]
+    match owned.one(GPU_UNIT, metadata["namespace"], metadata["name"]):
+        case Present(found):
+            return bool(found["metadata"]["resourceVersion"] != metadata["resourceVersion"])
+        case _:
+            return True
+
+
+def _pull_events(
+    owned: Owned, namespace: str, pods: Observation[Sequence[Manifest]], at: datetime
+) -> Observation[Sequence[Manifest]]:
+    """Return the Events about pods whose start may have been delayed by an image pull."""
+    found: list[Manifest] = []
+    for pod in pods.value if isinstance(pods, Present) else ():
+        if not may_pull(pod, at):
+            continue
+        events = owned.events(namespace, pod["metadata"]["uid"])
+        if not isinstance(events, Present):
+            return events
+        found += events.value
+    return Present(tuple(found))
 
 
 def _source(owned: Owned, records: Records, unit: Manifest, source: SourceReference) -> Source:
@@ -123,24 +202,40 @@ def _stock_remains(
 
 
 def remains_of(owned: Owned, namespace: str, name: str, uid: str) -> Observation[str]:
-    """Return a clause that names the remaining objects of a deleted unit.
+    """Return a clause that names what remains of a deleted unit and may hold its GPUs.
 
-    Objects are checked in the order in which they are created.
+    Objects are checked in the order in which they are created: without the Deployment, the Job and
+    the ReplicaSets, no further pod can be created when the pods are read. A pod that has ended
+    holds no GPU, although its object may still exist.
     """
-    deployment = owned.one(DEPLOYMENT, namespace, object_name(name))
-    if isinstance(deployment, Unknown):
-        return deployment
-    if isinstance(deployment, Present) and _belongs(deployment.value, uid):
-        return Present("its Deployment still exists")
-    for kind, clause in _DEPENDENTS:
-        found = owned.all(kind, namespace, name)
-        if isinstance(found, Unknown):
-            return found
-        if not isinstance(found, Present):
-            continue
-        if left := [item for item in found.value if _may_bear(item, uid)]:
-            return Present(f"{clause}{_where(left)}")
-    return Absent()
+    for kind in (DEPLOYMENT, JOB):
+        workload = owned.one(kind, namespace, object_name(name))
+        if isinstance(workload, Unknown):
+            return workload
+        if isinstance(workload, Present) and _belongs(workload.value, uid):
+            return Present(f"its {kind.kind} still exists")
+    replica_sets = _left(owned, REPLICA_SET, namespace, name, uid)
+    if isinstance(replica_sets, Unknown):
+        return replica_sets
+    if isinstance(replica_sets, Present):
+        return Present("its ReplicaSet still exists")
+    match _left(owned, POD, namespace, name, uid):
+        case Present(pods):
+            running = [pod for pod in pods if holds_gpu(pod)]
+            return Present(f"its pods still run{_where(running)}") if running else Absent()
+        case other:
+            return other
+
+
+def _left(
+    owned: Owned, kind: ResourceKind, namespace: str, name: str, uid: str
+) -> Observation[Sequence[Manifest]]:
+    """Return the objects of a kind that may belong to the deleted unit."""
+    found = owned.all(kind, namespace, name)
+    if not isinstance(found, Present):
+        return found
+    left = [item for item in found.value if _may_bear(item, uid)]
+    return Present(left) if left else Absent()
 
 
 def _where(pods: Sequence[Manifest]) -> str:
@@ -149,9 +244,9 @@ def _where(pods: Sequence[Manifest]) -> str:
     return f", on {', '.join(nodes)}" if nodes else ""
 
 
-def _belongs(deployment: Manifest, uid: str) -> bool:
-    template = field(deployment, "spec", "template") or {}
-    return is_controlled_by(deployment, uid) or _bears(template, uid)
+def _belongs(workload: Manifest, uid: str) -> bool:
+    template = field(workload, "spec", "template") or {}
+    return is_controlled_by(workload, uid) or _bears(template, uid)
 
 
 def _bears(item: Manifest, uid: str) -> bool:

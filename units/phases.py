@@ -6,8 +6,9 @@ from typing import Final
 from django.db.models import TextChoices
 
 from gpuplatform.lifecycle.explanations import ExplainedReason, Explanation, explanations
+from gpuplatform.lifecycle.transition import PhaseTable
 from gpuplatform.workloads import owner
-from gpuplatform.workloads.causes import DELAY_CAUSES
+from gpuplatform.workloads.causes import DELAY_CAUSES, END_CAUSES, NODE_CAUSES
 
 STOCK_NAMESPACE: Final = "runtime-stock"
 """The namespace of all stock units. Units in other namespaces are active units."""
@@ -36,6 +37,7 @@ class UnitPhase(TextChoices):
                         ^  │           │
                         │  └──> Failed <┘      Stopped: no pod, no GPUs
                         └────────┘
+        Progressing, Ready ──> Succeeded or Failed, if the program may end
         any ──> Terminating
 
     The API creates rows in phase `Pending`, and the acceptance of a deletion sets the phase
@@ -46,8 +48,45 @@ class UnitPhase(TextChoices):
     PROGRESSING = owner.PROGRESSING, "Progressing"
     READY = owner.READY, "Ready"
     STOPPED = "Stopped", "Stopped"
+    SUCCEEDED = "Succeeded", "Succeeded"
     FAILED = owner.FAILED, "Failed"
     TERMINATING = owner.TERMINATING, "Terminating"
+
+
+class RequestPhase(TextChoices):
+    """The phases of a request for capacity.
+
+    ::
+
+        Open <──> Granted
+          └───┬──────┘
+              v
+           Closed
+
+    The matcher grants an open request. If the granted stock is deleted before the hand-over, the
+    request is open again. The end of its operation closes it.
+    """
+
+    OPEN = "Open", "Waiting"
+    GRANTED = "Granted", "Granted"
+    CLOSED = "Closed", "Closed"
+
+
+REQUEST_TRANSITIONS: PhaseTable = MappingProxyType(
+    {
+        RequestPhase.OPEN: frozenset({RequestPhase.GRANTED, RequestPhase.CLOSED}),
+        RequestPhase.GRANTED: frozenset({RequestPhase.OPEN, RequestPhase.CLOSED}),
+        RequestPhase.CLOSED: frozenset(),
+    }
+)
+
+
+class WarmImageState(TextChoices):
+    """The states of a warm image on a node."""
+
+    PULLING = "Pulling", "Pulling"
+    PRESENT = "Present", "Present"
+    FAILED = "Failed", "Failed"
 
 
 UNIT_PHASES: MappingProxyType[UnitPhase, str] = MappingProxyType(
@@ -58,7 +97,8 @@ UNIT_PHASES: MappingProxyType[UnitPhase, str] = MappingProxyType(
         ),
         UnitPhase.READY: "The pod is ready.",
         UnitPhase.STOPPED: "The unit has no pod and holds no GPUs.",
-        UnitPhase.FAILED: "The spec cannot be applied; see the reason.",
+        UnitPhase.SUCCEEDED: "The program ended well. The unit holds no GPUs.",
+        UnitPhase.FAILED: "The spec cannot be applied, or the program failed; see the reason.",
         UnitPhase.TERMINATING: "The unit is being deleted.",
     }
 )
@@ -90,12 +130,22 @@ class UnitReason(ExplainedReason):
             causes=DELAY_CAUSES,
         ),
     )
+    STOCK_WITHHELD = (
+        "StockWithheld",
+        Explanation(
+            "The node of the stock unit would not take the pod of a unit, so that the stock unit"
+            " cannot be claimed. The cause is the state of the node.",
+            "Correct the state of the node. The stock unit can then be claimed again.",
+            title="Withheld",
+            causes=NODE_CAUSES,
+        ),
+    )
     GPUS_MISSING = (
         "GPUsMissing",
         Explanation(
-            "The node offers fewer GPUs than its pods hold. Its stock units cannot be claimed; its"
-            " active units keep running.",
-            "Find out why the node lost GPUs. The units recover when the GPUs are available.",
+            "The node offers fewer GPUs than its pods hold. The unit keeps running, but may have"
+            " lost a GPU.",
+            "Find out why the node lost GPUs. The unit recovers when the GPUs are available.",
         ),
     )
     UNIT_PROGRESSING = (
@@ -123,7 +173,26 @@ class UnitReason(ExplainedReason):
     )
     STOPPING = (
         "Stopping",
-        Explanation("The previous pod is terminating.", "Wait until the pod is deleted."),
+        Explanation("The previous pod is terminating.", "Wait until the pod has ended."),
+    )
+    PROGRAM_SUCCEEDED = (
+        "ProgramSucceeded",
+        Explanation(
+            "The program ended with exit code 0. The unit holds no GPUs.",
+            "Start the unit to run the program again, or delete the unit.",
+            title="Succeeded",
+            is_well=True,
+        ),
+    )
+    PROGRAM_FAILED = (
+        "ProgramFailed",
+        Explanation(
+            "The program failed, and its template does not start it again. The unit holds no"
+            " GPUs. The message contains the exit code and the last lines of the log.",
+            "Correct the program or its template, then start the unit.",
+            title="Program failed",
+            causes=END_CAUSES,
+        ),
     )
     INVALID_SPEC = owner.INVALID_SPEC
     ACCESS_CONFIG_INVALID = (
@@ -150,7 +219,39 @@ class UnitReason(ExplainedReason):
             "Check the platform's permissions for Deployments.",
         ),
     )
+    UNIT_JOB_SYNC_FAILED = (
+        "UnitJobSyncFailed",
+        Explanation(
+            "The cluster rejected a read or a write of the unit's Job.",
+            "Check the platform's permissions for Jobs.",
+        ),
+    )
     FINALIZERS_REMAIN = owner.FINALIZERS_REMAIN
+    WAITING_FOR_CAPACITY = (
+        "WaitingForCapacity",
+        Explanation(
+            "The unit waits in the queue of its GPU spec until stock is granted to it.",
+            "Wait, or cancel the operation. An operator can seed stock or add GPUs.",
+            title="Waiting for capacity",
+            is_well=True,
+        ),
+    )
+    PREEMPTED = (
+        "Preempted",
+        Explanation(
+            "The unit was stopped, because a request that is not preemptible needed its GPUs. It"
+            " waits in the queue of its GPU spec and then starts again.",
+            "Wait, or create units that must not be stopped without `preemptible`.",
+        ),
+    )
+    PREEMPTION_NOTICE = (
+        "PreemptionNotice",
+        Explanation(
+            "The unit is preemptible, and will be stopped for a request that is not. The message"
+            " contains the time.",
+            "Save the work of the unit. It waits for stock after the stop and then starts again.",
+        ),
+    )
 
 
 UNIT_REASONS = explanations(UnitReason)
@@ -163,15 +264,15 @@ class UnitWait(ExplainedReason):
     STOPPING = (
         "Stopping",
         Explanation(
-            "The start waits until the previous pods of the unit are deleted.",
+            "The start waits until the previous pods of the unit have ended.",
             "Wait. If the operation does not continue, find out why the pod does not terminate.",
         ),
     )
-    WAITING_FOR_STOCK = (
-        "WaitingForStock",
+    WAITING_FOR_CAPACITY = (
+        "WaitingForCapacity",
         Explanation(
-            "No stock unit is claimed; the operation waits up to ten minutes for a ready one.",
-            "Seed stock of this GPU spec, or increase its warm target.",
+            "The operation waits in the queue of its GPU spec until stock is granted to it.",
+            "Check the capacity queue for the reason. Seed stock, or add GPUs.",
         ),
     )
     SEEDING = (
@@ -185,3 +286,65 @@ class UnitWait(ExplainedReason):
 
 UNIT_WAITS = explanations(UnitWait)
 """The explanation and the next step of each reason."""
+
+
+class QueueCause(ExplainedReason):
+    """The causes for which the requests of a GPU spec wait for stock."""
+
+    SPEC_MISSING = (
+        "SpecMissing",
+        Explanation(
+            "The catalogue does not contain the GPU spec, so that no stock is seeded for it.",
+            "Create the GPU spec, or cancel the operations.",
+        ),
+    )
+    SPEC_DISABLED = (
+        "SpecDisabled",
+        Explanation(
+            "The GPU spec is disabled, so that its stock cannot be claimed.",
+            "Enable the GPU spec, or cancel the operations.",
+        ),
+    )
+    STOCK_AVAILABLE = (
+        "StockAvailable",
+        Explanation(
+            "Stock is ready. It is granted in order, or held for the first request.",
+            "Wait. If the requests remain, check that an operations worker is running.",
+        ),
+    )
+    NO_ROOM = (
+        "NoRoom",
+        Explanation(
+            "No node has room for the stock that was seeded for the queue.",
+            "Add nodes, or stop units or stock pools that hold GPUs.",
+        ),
+    )
+    STOCK_STARTING = (
+        "StockStarting",
+        Explanation("Stock of the GPU spec is starting.", "Wait until it is ready."),
+    )
+    TOP_UP_PAUSED = (
+        "TopUpPaused",
+        Explanation(
+            "The top-up of the GPU spec is paused, so that no stock is seeded.",
+            "Resume the top-up, or seed stock.",
+        ),
+    )
+    STOCK_FAILED = (
+        "StockFailed",
+        Explanation(
+            "Several stock units have failed, so that the top-up has stopped.",
+            "Resolve the failures of the stock units, and remove these stock units.",
+        ),
+    )
+    STOCK_MISSING = (
+        "StockMissing",
+        Explanation(
+            "No stock of the GPU spec is ready or starting. The top-up seeds stock.",
+            "Wait. If no stock starts, check that a periodic worker is running.",
+        ),
+    )
+
+
+QUEUE_CAUSES = explanations(QueueCause)
+"""The explanation and the next step of each cause."""

@@ -13,6 +13,7 @@ from gpuplatform.reconciliation.driver import Ending, Reconciler
 from gpuplatform.reconciliation.owned import LiveObjects
 from units.core.observed import ObservedUnit
 from units.core.plan import plan_unit
+from units.core.pulls import node_to_leave
 from units.core.sources import SourceGone
 from units.core.statuses import unit_deletion_event
 from units.mirror import unit_ending, unit_gone, unit_reconciled, unit_waiting_marked
@@ -21,6 +22,7 @@ from units.observation import observe_unit, remains_of
 from units.phases import UnitPhase, UnitReason, UnitRole
 from units.services.claims import consumed_stock
 from units.services.names import UnitTask
+from units.services.pulls import unit_start_elsewhere
 
 
 def _remains(cluster: Cluster, row: GpuUnit) -> Observation[str]:
@@ -40,11 +42,14 @@ def _close(rows: QuerySet[GpuUnit], successor: Manifest | None) -> None:
 
 
 def _note(unit: Manifest, observed: ObservedUnit) -> None:
-    """Close the row of the consumed stock unit if this run observed that it is deleted.
+    """Close the row of the consumed stock unit if this run observed that it has ended.
 
     If another resource has the name of the stock unit, the reconciliation of the stock unit closes
-    the row and creates the row of the other resource.
+    the row and creates the row of the other resource. A unit that cannot start on its node is
+    started on another node.
     """
+    if node := node_to_leave(unit, observed):
+        unit_start_elsewhere(unit, node)
     match observed.source:
         case SourceGone(is_first_seen=True):
             unit_gone(consumed_stock(unit).filter(deleted_at__isnull=True), None)

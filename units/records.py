@@ -2,19 +2,26 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
 
+from gpuplatform.clock import parse_rfc3339
 from gpuplatform.kube.fields import field
 from gpuplatform.kube.kinds import Manifest
 from gpuplatform.operations.models import Operation
 from gpuplatform.operations.phases import OPEN_PHASES, OperationPhase
 from gpuplatform.operations.provenance import applied_operation
 from gpuplatform.operations.selectors import makers_among, operations_about
+from gpuplatform.workloads.holders import NodeRecord
 from inventory.models import GpuSpec
-from units.core.shortage import Shortage
+from inventory.selectors import node_records_known
 from units.core.sources import SourceReference, source_of
+from units.makers import GROUP_CREATE_KIND, is_made_by
 from units.models import GpuUnit
 from units.phases import UnitRole
-from units.selectors import short_nodes, starts_void
+from units.void_starts import START_KIND, starts_void
+
+_STARTS: Final = frozenset({"unit.create", GROUP_CREATE_KIND, START_KIND})
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,36 +30,67 @@ class Records:
 
     consumed_by: Mapping[str, str]
     """UID of the consumer of each stock unit that has a row. Unconsumed stock has an empty UID."""
+    consumed_at: Mapping[str, datetime]
+    """The time at which each stock unit was consumed, by its UID."""
     versions: Mapping[str, int]
     """Resource version of the row of each stock unit."""
     open_stock: frozenset[str]
     """UIDs of the stock units whose row is open. Their objects may still exist."""
+    accepted_at: Mapping[int, datetime]
+    """The time at which each create and start of the units was accepted, by id."""
     creators: Mapping[str, Operation]
     """The operation that the annotations of each unit name as its creator, by UID of the unit."""
     open_operations: frozenset[int]
     """Ids of the open operations among those last applied to the units."""
     void_starts: set[str]
     """UIDs of units whose last applied operation is a start that failed or was cancelled."""
-    short_nodes: Sequence[Shortage]
-    """The nodes with a GPU shortage."""
+    nodes: Mapping[str, NodeRecord]
+    """The last known node of each unit and source, by UID of the unit."""
 
     @classmethod
     def of(cls, units: Sequence[Manifest]) -> "Records":
         """Read the state of `units`, with a constant number of queries."""
         sources = {source.uid for unit in units if (source := source_of(unit))}
         uids = sources | {unit["metadata"]["uid"] for unit in units}
-        stock = GpuUnit.objects.filter(role=UnitRole.STOCK, uid__in=uids)
-        known = list(stock.only("uid", "consumed_by", "resource_version", "deleted_at"))
+        rows = GpuUnit.objects.filter(uid__in=uids)
+        columns = (
+            "uid",
+            "role",
+            "consumed_by",
+            "consumed_at",
+            "resource_version",
+            "deleted_at",
+            "node",
+        )
+        found = list(rows.only(*columns))
+        known = [row for row in found if row.role == UnitRole.STOCK]
         operations = operations_about(units)
         return cls(
             consumed_by={row.uid: row.consumed_by for row in known},
+            consumed_at={row.uid: row.consumed_at for row in known if row.consumed_at},
             versions={row.uid: row.resource_version for row in known},
             open_stock=frozenset(row.uid for row in known if not row.deleted_at),
+            accepted_at={one.pk: one.created_at for one in operations if one.kind in _STARTS},
             creators=makers_among(operations, units),
             open_operations=frozenset(one.pk for one in operations if one.phase in OPEN_PHASES),
             void_starts=starts_void(units, operations),
-            short_nodes=short_nodes(),
+            nodes=_nodes({row.uid: row.node for row in found if row.node}),
         )
+
+    def node_of(self, uid: str) -> NodeRecord | None:
+        """Return the last known node of a unit, or `None` if it is not known."""
+        return self.nodes.get(uid)
+
+    def claimed_at(self, unit: Manifest) -> datetime | None:
+        """Return the time at which the last start of `unit` was requested.
+
+        If the unit was changed after its start, it is the time at which its source was consumed.
+        """
+        source = source_of(unit)
+        consumed = self.consumed_at.get(source.uid) if source else None
+        created = field(unit, "metadata", "creationTimestamp")
+        known = self.accepted_at.get(applied_operation(unit)) or consumed
+        return known or (parse_rfc3339(created) if isinstance(created, str) else None)
 
     def has_source(self, unit: Manifest, source: SourceReference) -> bool:
         """Return whether an operation of the platform gave `unit` this source.
@@ -80,13 +118,18 @@ class Records:
 
     def _is_created(self, unit: Manifest) -> bool:
         """Return whether a successful operation created exactly this unit."""
-        uid = unit["metadata"]["uid"]
-        creator = self.creators.get(uid)
+        creator = self.creators.get(unit["metadata"]["uid"])
         return (
             creator is not None
             and creator.phase == OperationPhase.SUCCEEDED
-            and creator.object_uid == uid
+            and is_made_by(unit, creator)
         )
+
+
+def _nodes(names: Mapping[str, str]) -> Mapping[str, NodeRecord]:
+    """Return the record of the node of each unit, by UID, from the name of the node by UID."""
+    records = (names and node_records_known(set(names.values()))) or {}
+    return {uid: records[name] for uid, name in names.items() if name in records}
 
 
 def may_preempt(unit: Manifest) -> bool:

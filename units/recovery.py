@@ -10,6 +10,7 @@ from django.db.models import Q
 from django.db.models.functions import Now
 
 from gpuplatform.kube.client import Cluster
+from gpuplatform.kube.fields import field, number
 from gpuplatform.kube.kinds import GPU_UNIT, Manifest
 from gpuplatform.operations.consistency import full_name
 from gpuplatform.operations.models import Operation
@@ -22,13 +23,16 @@ from gpuplatform.operations.provenance import (
 )
 from gpuplatform.operations.selectors import operation_of
 from gpuplatform.operations.services import operation_rebuild
+from inventory.models import GpuSpec
+from inventory.services.catalogue import gpu_spec_restore
+from units.core.groups import MAX_SIZE, group_columns
 from units.core.names import STOCK_ORDINAL_ANNOTATION, STOCK_REPLICAS_ANNOTATION
 from units.core.sources import SourceReference, source_of
+from units.makers import is_made_by, is_unit_leftover
 from units.mirror import UNIT_MIRROR, unit_adopted, unit_gone
 from units.models import GpuUnit
 from units.phases import UnitRole, role_of
-from units.selectors import is_unit_leftover
-from units.services.names import UnitOperation
+from units.services.names import GROUP_KIND, UnitOperation
 
 _MAX_COUNT = 100_000
 
@@ -52,6 +56,8 @@ def recover_units(cluster: Cluster, *, dry_run: bool) -> Iterator[str]:
         for unit in units:
             yield from _recover_unit(unit, known, dry_run=dry_run)
         yield from _recover_sources(units, dry_run=dry_run)
+        imported = [unit for unit in units if unit["metadata"]["uid"] not in known]
+        yield from _recover_specs(imported, dry_run=dry_run)
         if not dry_run:
             UNIT_MIRROR.listed(listing)
     missing = GpuUnit.objects.filter(deleted_at__isnull=True).exclude(uid="")
@@ -86,6 +92,22 @@ def _recover_unit(unit: Manifest, known: Mapping[str, bool], *, dry_run: bool) -
         yield f"{name}: another row has its name; the next reconciliation imports it"
 
 
+def _recover_specs(units: Sequence[Manifest], *, dry_run: bool) -> Iterator[str]:
+    """Add the GPU specs of units that the platform created to a catalogue that lost them.
+
+    The newest unit of a GPU spec has its latest values.
+    """
+    known = set(GpuSpec.objects.values_list("name", flat=True))
+    for unit in reversed(units):
+        spec = field(unit, "spec") or {}
+        name = spec.get("specName")
+        if name in known or not isinstance(name, str) or not has_marks(unit):
+            continue
+        known.add(name)
+        if dry_run or gpu_spec_restore(spec):
+            yield f"GPU spec {name}: added to the catalogue from {full_name(unit)}"
+
+
 def _reopen(unit: Manifest, *, dry_run: bool) -> Iterator[str]:
     name = full_name(unit)
     yield f"{name}: its row was closed; it is opened again"
@@ -95,6 +117,11 @@ def _reopen(unit: Manifest, *, dry_run: bool) -> Iterator[str]:
 
 def _rebuild(unit: Manifest) -> Operation:
     metadata = unit["metadata"]
+    if group := group_columns(unit.get("spec"))["group_name"]:
+        total, kind = number(unit, "spec", "group", "size") or 1, UnitOperation.GROUP_CREATE
+        return operation_rebuild(
+            unit, kind=kind, object_kind=GROUP_KIND, batch=group, total=min(total, MAX_SIZE)
+        )
     if role_of(metadata["namespace"]) == UnitRole.ACTIVE:
         return operation_rebuild(unit, kind=UnitOperation.CREATE)
     batch = metadata["name"].rpartition("-")[0] or metadata["name"]
@@ -104,7 +131,7 @@ def _rebuild(unit: Manifest) -> Operation:
 
 def _adopt(unit: Manifest, operation: Operation | None) -> int | None:
     if role_of(unit["metadata"]["namespace"]) == UnitRole.ACTIVE:
-        is_its = operation is not None and operation.object_uid == unit["metadata"]["uid"]
+        is_its = operation is not None and is_made_by(unit, operation)
         return unit_adopted(unit, operation if is_its else None)
     ordinal = _count(unit, STOCK_ORDINAL_ANNOTATION) or None
     return unit_adopted(unit, operation, tenant=None, ordinal=ordinal)
@@ -138,11 +165,7 @@ def _is_sourced(unit: Manifest) -> bool:
     if role_of(unit["metadata"]["namespace"]) == UnitRole.STOCK or not has_marks(unit):
         return False
     creator = operation_of(unit)
-    is_its = (
-        creator is None
-        or creator.phase in OPEN_PHASES
-        or creator.object_uid == unit["metadata"]["uid"]
-    )
+    is_its = creator is None or creator.phase in OPEN_PHASES or is_made_by(unit, creator)
     return is_its and was_written_by_platform(unit)
 
 
@@ -165,7 +188,8 @@ def _recover_claim(
         return
     yield f"{row}: claimed for {full_name(unit)}"
     if not dry_run:
-        GpuUnit.objects.filter(claimed_by=operation).update(claimed_by=None)
+        if operation.kind != UnitOperation.GROUP_CREATE:  # A group claims several.
+            GpuUnit.objects.filter(claimed_by=operation).update(claimed_by=None)
         GpuUnit.objects.filter(pk=row.pk).update(uid=source.uid, claimed_by=operation)
 
 

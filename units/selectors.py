@@ -1,28 +1,51 @@
 """Queries of GPU units in both roles."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from typing import Any, Final, cast
 
-from django.db.models import Count, Exists, OuterRef, Q, QuerySet, Sum
+from django.db.models import (
+    Case,
+    Count,
+    Exists,
+    OuterRef,
+    Q,
+    QuerySet,
+    Subquery,
+    Sum,
+    Value,
+    When,
+)
+from django.db.models.functions import Coalesce
 
 from gpuplatform.errors import NotFound
-from gpuplatform.kube.kinds import Manifest
+from gpuplatform.formats.image import canonical
 from gpuplatform.operations.models import Operation
-from gpuplatform.operations.phases import ENDED_PHASES, OperationPhase
-from gpuplatform.operations.provenance import applied_operation, was_written_by_platform
-from gpuplatform.operations.selectors import is_leftover
 from gpuplatform.reconciliation.leases import due_ids
 from gpuplatform.samples.capacity import SpecCapacity
-from units.core.shortage import Shortage
-from units.models import CLAIMABLE, GpuUnit, ShortNode, UnitHistory
-from units.phases import STOCK_NAMESPACE, UnitPhase, UnitRole
-
-START_KIND: Final = "unit.start"
-"""The operation kind that starts a stopped unit."""
-
-_DECIDES = ("kind", "phase", "object_namespace", "object_name")
-_VOID_PHASES = (OperationPhase.FAILED, OperationPhase.CANCELLED)
+from inventory.models import GpuSpec
+from inventory.selectors import is_spec_catalogued, specs_enabled
+from units.core.capacity import ACTIVE
+from units.models import (
+    CLAIMABLE,
+    RELEASED,
+    WITHHELD,
+    CapacityRequest,
+    GpuUnit,
+    NodeImages,
+    UnitHistory,
+    WarmImage,
+)
+from units.phases import (
+    STOCK_NAMESPACE,
+    RequestPhase,
+    UnitPhase,
+    UnitReason,
+    UnitRole,
+    WarmImageState,
+)
+from units.waiting_units import with_waits
 
 
 class StockState(StrEnum):
@@ -30,6 +53,8 @@ class StockState(StrEnum):
 
     STARTING = "starting"
     READY = "ready"
+    WITHHELD = "withheld"
+    """Its node would not take the pod of a unit, so that it cannot be claimed."""
     CLAIMED = "claimed"
     FAILED = "failed"
     DELETING = "deleting"
@@ -49,7 +74,8 @@ _FREE = ~_DELETING & Q(claimed_by__isnull=True)
 _STATES: Final = {
     StockState.READY: _FREE & Q(phase=UnitPhase.READY),
     StockState.CLAIMED: _CLAIMED,
-    StockState.STARTING: _FREE & ~Q(phase__in=(UnitPhase.READY, UnitPhase.FAILED)),
+    StockState.WITHHELD: _FREE & WITHHELD,
+    StockState.STARTING: _FREE & ~Q(phase__in=(UnitPhase.READY, UnitPhase.FAILED)) & ~WITHHELD,
     StockState.FAILED: _FREE & Q(phase=UnitPhase.FAILED),
     StockState.DELETING: _DELETING,
 }
@@ -59,12 +85,30 @@ _STATES: Final = {
 def units_live(role: UnitRole | None = None) -> QuerySet[GpuUnit]:
     """Return the units that exist or are being created, newest first.
 
-    If `role` is specified, return only units of this role.
+    If `role` is specified, return only units of this role. The attribute `starts_warm` of a unit
+    is whether the node of its stock unit was known to have its image at the claim. `with_waits`
+    explains the attributes of units that wait.
     """
-    live = GpuUnit.objects.filter(_LIVE)
+    live: QuerySet[GpuUnit] = GpuUnit.objects.filter(_LIVE)
+    live = with_waits(live).annotate(  # type: ignore[no-redef]  # declared
+        starts_warm=Exists(_warm_sources()),
+        is_spec_catalogued=is_spec_catalogued(),
+    )
     if role is not None:
         live = live.filter(role=role)
     return live.select_related("operation", "tenant").order_by("-id")
+
+
+def _warm_sources() -> QuerySet[GpuUnit]:
+    """Return the source of the outer unit, if it was claimed for its node."""
+    sources = GpuUnit.objects.filter(_STOCK, uid=OuterRef("source_uid"), is_warm_start=True)
+    return sources.exclude(uid="")
+
+
+def is_waiting_for_stock(operation: Operation) -> bool:
+    """Return whether the request for capacity of an operation is open."""
+    requests = CapacityRequest.objects.filter(operation=operation, phase=RequestPhase.OPEN)
+    return requests.exists()
 
 
 def unit_get(namespace: str, name: str, *, for_update: bool = False) -> GpuUnit:
@@ -85,7 +129,10 @@ def unit_get(namespace: str, name: str, *, for_update: bool = False) -> GpuUnit:
 
 def stock_live() -> QuerySet[GpuUnit]:
     """Return the stock units that match `_HELD`, newest first."""
-    held = GpuUnit.objects.filter(_HELD)
+    held: QuerySet[GpuUnit] = GpuUnit.objects.filter(_HELD)
+    held = held.annotate(  # type: ignore[no-redef]  # declared
+        is_spec_catalogued=is_spec_catalogued()
+    )
     return held.select_related("operation", "tenant", "claimed_by").order_by("-id")
 
 
@@ -123,6 +170,49 @@ def claimable(spec_name: str) -> QuerySet[GpuUnit]:
     return GpuUnit.objects.filter(CLAIMABLE, spec_name=spec_name).order_by("id")
 
 
+def specs_available() -> QuerySet[GpuSpec]:
+    """Return the enabled GPU specs with the number `ready` of their claimable stock units."""
+    stock = GpuUnit.objects.filter(CLAIMABLE, spec_name=OuterRef("name")).order_by()
+    number = stock.values("spec_name").annotate(number=Count("id")).values("number")
+    return specs_enabled().annotate(ready=Coalesce(Subquery(number), 0))
+
+
+def spec_available(name: str) -> GpuSpec:
+    """Return an enabled GPU spec as `specs_available` does.
+
+    Raises:
+        NotFound: If the catalogue has no enabled GPU spec with this name.
+    """
+    found = specs_available().filter(name=name).first()
+    if found is None:
+        msg = f"GPU spec '{name}' not found."
+        raise NotFound(msg)
+    return found
+
+
+def claimable_stock(
+    spec_name: str, *, stock_name: str = "", resource_name: str = ""
+) -> QuerySet[GpuUnit]:
+    """Return the claimable stock units of a GPU spec, oldest first.
+
+    A disabled GPU spec has no claimable stock units. If `stock_name` is specified, return only the
+    stock unit with this name. If `resource_name` is specified, return only stock units that hold
+    this resource: a unit that starts again keeps the resource of its spec.
+    """
+    disabled = GpuSpec.objects.filter(name=OuterRef("spec_name"), is_enabled=False)
+    free = claimable(spec_name).filter(~Exists(disabled))
+    wanted = {"name": stock_name, "resource_name": resource_name}
+    return free.filter(**{column: value for column, value in wanted.items() if value})
+
+
+def nodes_with(image: str) -> list[str]:
+    """Return the names of the nodes that are known to have an image."""
+    name = canonical(image)
+    listed = NodeImages.objects.filter(images__contains=[name]).order_by()
+    kept = WarmImage.objects.filter(image=name, state=WarmImageState.PRESENT).order_by()
+    return list(listed.values_list("name", flat=True).union(kept.values_list("node", flat=True)))
+
+
 def stock_state(row: GpuUnit) -> StockState:
     """Return the state of a stock unit: `DELETING` if it is consumed or deleted."""
     is_over = row.deletion_requested_at or row.deleted_at or row.consumed_by
@@ -130,13 +220,22 @@ def stock_state(row: GpuUnit) -> StockState:
         return StockState.DELETING
     if row.claimed_by_id is not None:
         return StockState.CLAIMED
-    match row.phase:
-        case UnitPhase.READY:
+    match row.phase, row.reason:
+        case UnitPhase.READY, _:
             return StockState.READY
-        case UnitPhase.FAILED:
+        case UnitPhase.FAILED, _:
             return StockState.FAILED
+        case UnitPhase.PROGRESSING, UnitReason.STOCK_WITHHELD:
+            return StockState.WITHHELD
         case _:
             return StockState.STARTING
+
+
+def last_failures(rows: Sequence[GpuUnit]) -> dict[int, UnitHistory]:
+    """Return the newest failure of each unit that has failed within the retention, by id."""
+    failures = UnitHistory.objects.filter(unit__in=rows, phase=UnitPhase.FAILED)
+    newest = failures.order_by("unit_id", "-id").distinct("unit_id")
+    return {one.unit_id: one for one in newest.select_related("operation")}
 
 
 def history_of(unit: GpuUnit) -> QuerySet[UnitHistory]:
@@ -154,10 +253,24 @@ def stock_ready_count() -> int:
     return GpuUnit.objects.filter(CLAIMABLE).count()
 
 
-def short_nodes() -> tuple[Shortage, ...]:
-    """Return the recorded GPU shortages, sorted by node name."""
-    known = ShortNode.objects.values_list("name", "gpus_offered", "gpus_held")
-    return tuple(Shortage(*one) for one in known)
+def stock_withheld(spec_name: str) -> Counter[str]:
+    """Return the number of withheld stock units of a GPU spec, by the cause of their nodes."""
+    withheld = GpuUnit.objects.filter(_HELD & _STATES[StockState.WITHHELD], spec_name=spec_name)
+    return Counter(withheld.order_by().values_list("cause", flat=True))
+
+
+def uses_by_owner() -> dict[str, str]:
+    """Return the use of the GPUs of each existing unit by its UID: a stock state, or active.
+
+    The GPUs of consumed stock belong to its consumer. Runs one query.
+    """
+    is_active = Q(role=UnitRole.ACTIVE) | ~Q(consumed_by="")
+    use = Case(
+        When(is_active, then=Value(ACTIVE)),
+        *(When(is_so, then=Value(state.value)) for state, is_so in _STATES.items()),
+    )
+    live = GpuUnit.objects.filter(_LIVE).exclude(uid="").order_by()
+    return dict(live.annotate(use=use).values_list("uid", "use"))
 
 
 def active_count() -> int:
@@ -168,9 +281,22 @@ def active_count() -> int:
 def capacity_by_spec() -> list[SpecCapacity]:
     """Return the number of units and of their GPUs for each GPU spec, sorted by name.
 
-    A stopped unit holds no GPUs, and the GPUs of consumed stock belong to its consumer. The other
-    fields have their default values; `units.capacity` sets them. Runs one query.
+    A stopped or ended unit holds no GPUs, and the GPUs of consumed stock belong to its consumer.
+    The other fields have their default values; `units.capacity` sets them. Runs one query.
     """
+    found: dict[str, SpecCapacity] = {}
+    for row in _counts_by_resource():
+        name, resource = row.pop("spec_name"), row.pop("resource_name")
+        gpus = {use: row.pop(f"gpus_{use}") for use in _USES}
+        known = found.get(name) or SpecCapacity(name=name)
+        sums = {key: getattr(known, key) + number for key, number in row.items()}
+        held = {**known.gpus_by_resource, resource: gpus}
+        found[name] = known.model_copy(update={**sums, "gpus_by_resource": held})
+    return list(found.values())
+
+
+def _counts_by_resource() -> Iterable[dict[str, Any]]:
+    """Return the numbers of units and of their GPUs by GPU spec and resource."""
     counts = {
         **{state.value: _HELD & is_so for state, is_so in _STATES.items()},
         "active": _LIVE & Q(role=UnitRole.ACTIVE),
@@ -178,96 +304,11 @@ def capacity_by_spec() -> list[SpecCapacity]:
         "consumed": _STOCK & ~Q(consumed_by=""),
         "deleted": _STOCK & Q(consumed_by="", deleted_at__isnull=False),
     }
-    holders = {**counts, "active": counts["active"] & ~Q(phase=UnitPhase.STOPPED)}
+    holders = {**counts, "active": counts["active"] & ~RELEASED}
     gpus = {f"gpus_{use}": Sum("gpu", filter=holders[use], default=0) for use in _USES}
     rows = (
-        GpuUnit.objects.order_by("spec_name")
-        .values("spec_name")
+        GpuUnit.objects.order_by("spec_name", "resource_name")
+        .values("spec_name", "resource_name")
         .annotate(**{name: Count("id", filter=which) for name, which in counts.items()}, **gpus)
     )
-    return [
-        SpecCapacity(
-            name=row["spec_name"],
-            gpus={use: row[f"gpus_{use}"] for use in _USES},
-            **{name: row[name] for name in counts},
-        )
-        for row in cast("Iterable[dict[str, Any]]", rows)
-    ]
-
-
-def usage_by_tenant(tenants: Collection[int]) -> dict[int, dict[str, int]]:
-    """Return the number of units, failed units and GPUs of each tenant that has units.
-
-    The keys are the ids of the tenants.
-    """
-    live = GpuUnit.objects.filter(_LIVE, role=UnitRole.ACTIVE, tenant__in=tenants)
-    rows = (
-        live.order_by("tenant")
-        .values("tenant")
-        .annotate(
-            units=Count("id"),
-            failed=Count("id", filter=Q(phase=UnitPhase.FAILED)),
-            gpus=Sum("gpu", filter=~Q(phase=UnitPhase.STOPPED), default=0),
-        )
-    )
-    found = cast("Iterable[dict[str, int]]", rows)
-    return {one.pop("tenant"): one for one in found}
-
-
-def gpus_by_tenant() -> dict[str, int]:
-    """Return the number of GPUs that the units of each tenant hold, by the tenant's name."""
-    running = GpuUnit.objects.filter(_LIVE, role=UnitRole.ACTIVE, tenant__isnull=False)
-    rows = running.exclude(phase=UnitPhase.STOPPED).order_by("tenant__name")
-    return dict(rows.values_list("tenant__name").annotate(Sum("gpu")))
-
-
-def is_unit_leftover(unit: Manifest, operation: Operation | None) -> bool:
-    """Return whether a late write created `unit` after its operation had ended without it.
-
-    The caller must read `unit` before `operation`. A seeding creates several stock units and
-    records the UID of each in its row.
-    """
-    metadata = unit["metadata"]
-    if metadata["namespace"] != STOCK_NAMESPACE:
-        return is_leftover(unit, operation)
-    if operation is None or operation.phase not in ENDED_PHASES:
-        return False
-    rows = operation.gpu_units.filter(role=UnitRole.STOCK, name=metadata["name"])
-    uids = set(rows.values_list("uid", flat=True))
-    return bool(uids) and metadata["uid"] not in uids and was_written_by_platform(unit)
-
-
-def void_starts_to_retain() -> QuerySet[Operation]:
-    """Return the failed and cancelled starts of units that are not deleted.
-
-    If such a start is the last operation applied to its unit, deleting it would start the unit.
-    """
-    live = GpuUnit.objects.filter(pk=OuterRef("object_row"), deleted_at__isnull=True)
-    return Operation.objects.filter(Exists(live), kind=START_KIND, phase__in=_VOID_PHASES)
-
-
-def is_start_void(unit: Manifest) -> bool:
-    """Return whether the last operation applied to `unit` is a failed or cancelled start.
-
-    Such a unit counts as suspended (rule `voidstart` of the hand-over).
-    """
-    void = Operation.objects.filter(id__in={applied_operation(unit)} - {0}, kind=START_KIND)
-    return bool(starts_void([unit], void.filter(phase__in=_VOID_PHASES).only(*_DECIDES)))
-
-
-def starts_void(units: Sequence[Manifest], operations: Iterable[Operation]) -> set[str]:
-    """Return the UIDs of the units whose last applied operation is a failed or cancelled start.
-
-    `operations` must contain the operations that were last applied to the units.
-    """
-    void = {
-        (one.pk, one.object_namespace, one.object_name)
-        for one in operations
-        if one.kind == START_KIND and one.phase in _VOID_PHASES
-    }
-    last_applied = ((applied_operation(unit), unit["metadata"]) for unit in units)
-    return {
-        metadata["uid"]
-        for applied, metadata in last_applied
-        if (applied, metadata["namespace"], metadata["name"]) in void
-    }
+    return cast("Iterable[dict[str, Any]]", rows)

@@ -8,13 +8,18 @@ from gpuplatform.queueing import MAX_QUEUED, Queue, enqueue_missed, enqueue_retr
 from gpuplatform.reconciliation import driver, epoch, gate
 from gpuplatform.reconciliation.heartbeats import Part, report_activity
 from inventory.models import GpuSpec
+from inventory.selectors import drain_ids
 from units.comparison import compare_all, delete_leftovers
+from units.drains import drain_advance
 from units.nodes import compare_nodes
+from units.pullers import keep_warm_images
 from units.reconcile import UNITS
 from units.selectors import units_due
 from units.services.maintenance import capacity_sample, units_prune
+from units.services.matcher import match_spec
 from units.services.names import UnitTask
 from units.services.stock import stock_tend, stock_tend_spec
+from units.waiting import queued_specs, specs_of_requests
 
 COMPARE_SECONDS = 50.0
 
@@ -53,6 +58,14 @@ def compare_gpu_nodes() -> None:
         enqueue_missed(UnitTask.RECONCILE_UNIT, due, queue=Queue.RECONCILE)
 
 
+@shared_task(name=UnitTask.KEEP_WARM_IMAGES)
+def keep_all_warm_images() -> None:
+    """Create and delete the pullers of warm images, and record the states of the images."""
+    if gate.probe() and epoch.matches():
+        with deadline(COMPARE_SECONDS):
+            keep_warm_images(get_cluster())
+
+
 @shared_task(name=UnitTask.DELETE_LEFTOVERS)
 def remove_unit_leftovers() -> None:
     """Delete the units that late writes of ended operations created."""
@@ -70,10 +83,46 @@ def top_up_stock() -> None:
 
 @shared_task(name=UnitTask.TEND_SPEC)
 def tend_spec(spec_id: int) -> None:
-    """Top up the stock of a created or changed GPU spec, or remove it if the spec is disabled."""
+    """Apply a created or changed GPU spec to its stock and to the pullers of its warm images.
+
+    The stock is topped up, or removed if the spec is disabled.
+    """
     spec = GpuSpec.objects.filter(pk=spec_id).first()
     if spec is not None and gate.probe() and epoch.matches():
-        stock_tend_spec(spec)
+        stock_tend_spec(spec, waits=True)
+        with deadline(COMPARE_SECONDS):
+            keep_warm_images(get_cluster())
+
+
+@shared_task(name=UnitTask.MATCH_REQUESTS)
+def match_requests(row_id: int) -> None:
+    """Grant stock to the open requests of the GPU spec of a request, and seed what is missing."""
+    report_activity(Part.OPERATIONS)
+    for spec_name in specs_of_requests([row_id]):
+        match_spec(spec_name, may_seed=gate.probe() and epoch.matches())
+
+
+@shared_task(name=UnitTask.SWEEP_REQUESTS)
+def sweep_requests() -> None:
+    """Grant stock to the open requests of all GPU specs, in case a hint was lost."""
+    may_seed = gate.probe() and epoch.matches()
+    for spec_name in queued_specs():
+        match_spec(spec_name, may_seed=may_seed)
+
+
+@shared_task(name=UnitTask.ADVANCE_DRAIN)
+def advance_drain(row_id: int) -> None:
+    """Take the next steps of the drain of a node."""
+    if gate.probe() and epoch.matches():
+        with deadline(COMPARE_SECONDS):
+            drain_advance(get_cluster(), row_id)
+
+
+@shared_task(name=UnitTask.SWEEP_DRAINS)
+def sweep_drains() -> None:
+    """Enqueue all drains in progress."""
+    if gate.probe():
+        enqueue_missed(UnitTask.ADVANCE_DRAIN, drain_ids(), queue=Queue.PERIODIC)
 
 
 @shared_task(name=UnitTask.SAMPLE_CAPACITY)

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from itertools import groupby
 from typing import Any, Final
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from gpuplatform import errors
 from gpuplatform.api.schema import Reply
@@ -23,8 +23,14 @@ class ErrorDetail(Reply):
     message: str = Field(description="Description of the error.", examples=["Is required."])
 
 
+def _waiting_is_optional(schema: dict[str, Any]) -> None:
+    schema["required"].remove("waiting")
+
+
 class ErrorBody(Reply):
     """An error with a machine-readable code and a human-readable message."""
+
+    model_config = ConfigDict(json_schema_extra=_waiting_is_optional)
 
     code: str = Field(
         description="Stable, machine-readable code of the error.",
@@ -37,6 +43,10 @@ class ErrorBody(Reply):
     details: list[ErrorDetail] = Field(
         description="Invalid fields of the request. Empty if the error is not about a field.",
         examples=[[]],
+    )
+    waiting: int = Field(
+        default=0,
+        description="Number of waiting requests; only with `insufficient_capacity`.",
     )
     trace_id: str = Field(
         description="ID of the HTTP request in the platform's log. It equals the response header"

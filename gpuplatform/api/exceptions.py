@@ -88,11 +88,13 @@ def error_for_status(status: int) -> errors.PlatformError:
 def envelope(error: errors.PlatformError) -> dict[str, Any]:
     """Return the `ErrorReply` of an error as a JSON object."""
     details = [{"field": one.field, "message": one.message} for one in error.details]
+    waiting = {} if error.waiting is None else {"waiting": error.waiting}
     return {
         "error": {
             "code": error.code,
             "message": error.message,
             "details": details,
+            **waiting,
             "traceID": current_trace_id(),
         }
     }

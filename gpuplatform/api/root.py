@@ -15,6 +15,8 @@ from gpuplatform.api.views import ApiView
 _LINKS: Final = {
     "health": "health",
     "gpuUnits": "gpu-units",
+    "unitGroups": "unit-groups",
+    "availableGpuSpecs": "available-gpu-specs",
     "operations": "operations",
     "functions": "functions",
     "invocations": "invocations",
@@ -23,6 +25,8 @@ _LINKS: Final = {
     "stockUnits": "stock-units",
     "gpuSpecs": "gpu-specs",
     "jobs": "jobs",
+    "nodes": "nodes",
+    "queue": "capacity-queue",
     "schema": "schema",
 }
 """Names of the routes by their keys in the response."""

@@ -8,15 +8,18 @@ from typing import Final
 from django.conf import settings
 
 POLL_SECONDS: Final = 0.05
+"""The first pause between two polls."""
 LONGEST_POLL_SECONDS: Final = 0.5
-_SLOWER: Final = 1.3
+_SHARE_OF_WAIT: Final = 0.01
+"""Each pause as a share of the time waited, so that polling prolongs a wait by at most 1 %."""
 
 
 class Seats:
     """A limited number of seats for waiting requests. Requests without a seat do not wait."""
 
-    def __init__(self, share: int) -> None:
+    def __init__(self, share: int, *, poll_seconds: float = POLL_SECONDS) -> None:
         """Create seats for one in `share` threads of the process, at least one seat."""
+        self._poll_seconds = poll_seconds
         self.number = max(settings.WEB_THREADS // share, 1)
         self._free = threading.BoundedSemaphore(self.number)
 
@@ -31,16 +34,16 @@ class Seats:
         if seconds <= 0 or not self._free.acquire(blocking=False):
             return False
         try:
-            return _polled(is_over, time.monotonic() + seconds)
+            return self._polled(is_over, time.monotonic() + seconds)
         finally:
             self._free.release()
 
-
-def _polled(is_over: Callable[[], bool], until: float) -> bool:
-    pause = POLL_SECONDS
-    while (left := until - time.monotonic()) > 0:
-        time.sleep(min(pause, left))
-        if is_over():
-            return True
-        pause = min(LONGEST_POLL_SECONDS, pause * _SLOWER)
-    return False
+    def _polled(self, is_over: Callable[[], bool], until: float) -> bool:
+        begun = time.monotonic()
+        while (left := until - time.monotonic()) > 0:
+            waited = time.monotonic() - begun
+            pause = min(max(waited * _SHARE_OF_WAIT, self._poll_seconds), LONGEST_POLL_SECONDS)
+            time.sleep(min(pause, left))
+            if is_over():
+                return True
+        return False

@@ -21,6 +21,7 @@ from gpuplatform.kube.kinds import (
     EPOCH_CONFIG_MAP,
     EVENT,
     GPU_UNIT,
+    JOB,
     LEASE,
     NODE,
     POD,
@@ -119,10 +120,9 @@ WEB: Final = Account(
         Permission(Place.WORKLOADS, POD, ("get",), subresource="log"),
         Permission(Place.WORKLOADS, EVENT, ("list",)),
         Permission(Place.WORKLOADS, DEPLOYMENT, ("get",)),
+        Permission(Place.WORKLOADS, JOB, ("get",)),
         Permission(Place.WORKLOADS, REPLICA_SET, ("list",)),
         Permission(Place.WORKLOADS, SERVICE, ("get",)),
-        # For the inventory: the GPUs of the nodes.
-        Permission(Place.CLUSTER, NODE, ("list",)),
     ),
 )
 
@@ -135,7 +135,10 @@ OPERATIONS: Final = Account(
         Permission(Place.WORKLOADS, GPU_UNIT, ("get", "list", "create", "patch", "delete")),
         # A start waits until the objects of the stopped unit are deleted.
         Permission(Place.TENANTS, DEPLOYMENT, ("get",)),
+        Permission(Place.TENANTS, JOB, ("get",)),
         Permission(Place.TENANTS, POD, ("list",)),
+        # A cordon and an uncordon of a node.
+        Permission(Place.CLUSTER, NODE, ("get", "patch")),
         # The NATS credentials of workers.
         Permission(Place.TENANTS, SECRET, ("get", "create", "patch", "delete")),
     ),
@@ -159,11 +162,15 @@ RECONCILE: Final = Account(
         # The reconciler of a consumed stock unit deletes it.
         Permission(Place.STOCK, GPU_UNIT, ("delete",)),
         Permission(Place.WORKLOADS, DEPLOYMENT, ("get", "create", "patch")),
+        # A Job whose template or run changes is deleted and created again.
+        Permission(Place.WORKLOADS, JOB, ("get", "create", "patch", "delete")),
         Permission(Place.WORKLOADS, SERVICE, ("get", "create", "patch", "delete")),
         Permission(Place.WORKLOADS, POD, ("list",)),
         Permission(Place.WORKLOADS, REPLICA_SET, ("list",)),
         # Events about pools and units. The count of a repeated Event is incremented.
         Permission(Place.WORKLOADS, EVENT, ("get", "create", "patch")),
+        # Events about the pods of a starting unit report an image pull.
+        Permission(Place.WORKLOADS, EVENT, ("list",)),
     ),
 )
 
@@ -173,10 +180,14 @@ PERIODIC: Final = Account(
         *_EPOCH,
         *(
             Permission(Place.CLUSTER, kind, ("list",))
-            for kind in (STOCK_POOL, GPU_UNIT, DEPLOYMENT, REPLICA_SET, SERVICE, POD)
+            for kind in (STOCK_POOL, GPU_UNIT, DEPLOYMENT, REPLICA_SET, JOB, SERVICE, POD)
         ),
-        # For samples of the capacity: the GPUs of the nodes.
-        Permission(Place.CLUSTER, NODE, ("list",)),
+        # For the images of the nodes, and for nodes that are being drained.
+        Permission(Place.CLUSTER, NODE, ("get", "list")),
+        # Events about units on nodes that are being drained.
+        Permission(Place.WORKLOADS, EVENT, ("get", "create", "patch")),
+        # For warm images: the pods that keep them on the nodes.
+        Permission(Place.STOCK, POD, ("create", "delete")),
         # For leftovers, which late writes of ended operations created.
         Permission(Place.WORKLOADS, STOCK_POOL, ("delete",)),
         Permission(Place.WORKLOADS, GPU_UNIT, ("delete",)),
@@ -193,7 +204,7 @@ CONTROLLER: Final = Account(
         Permission(Place.SYSTEM, LEASE, ("create",)),
         *(
             Permission(Place.CLUSTER, kind, ("list", "watch"))
-            for kind in (STOCK_POOL, GPU_UNIT, DEPLOYMENT, SERVICE, POD, NODE)
+            for kind in (STOCK_POOL, GPU_UNIT, DEPLOYMENT, JOB, SERVICE, POD, NODE)
         ),
     ),
 )

@@ -22,6 +22,8 @@ _DOMAIN = re.compile(
 _TAG = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
 _DIGEST = re.compile("sha256:[a-f0-9]{64}|sha384:[a-f0-9]{96}|sha512:[a-f0-9]{128}")
 _IDENTIFIER = re.compile("[a-f0-9]{64}")
+_DEFAULT_DOMAIN = "docker.io"
+_OLD_DEFAULT_DOMAIN = "index.docker.io"
 
 
 def image_reference(text: str) -> str:
@@ -35,6 +37,23 @@ def image_reference(text: str) -> str:
         msg = f"{quoted(text)} is not a valid image reference: {error}."
         raise ValueError(msg)
     return text
+
+
+def canonical(reference: str) -> str:
+    """Return the complete name of an image, as nodes report it.
+
+    The registry and the tag are added, and a tag before a digest is removed. Other text, such as
+    an entry that a node reports without a name, is returned unchanged.
+    """
+    name, at, digest = reference.partition("@")
+    domain, path = _split_domain(name)
+    path, _, tag = path.partition(":")
+    if domain in {"", _OLD_DEFAULT_DOMAIN}:
+        domain, path = _DEFAULT_DOMAIN, path if "/" in path else f"library/{path}"
+    elif domain == _DEFAULT_DOMAIN and "/" not in path:
+        path = f"library/{path}"
+    version = f"@{digest}" if at else f":{tag or 'latest'}"
+    return f"{domain}/{path}{version}"
 
 
 def _error(text: str) -> str:

@@ -25,6 +25,8 @@ from gpuplatform.formats.text import quoted
 MAX_ERRORS = 20
 """Maximum number of validation errors in a response."""
 
+_KEY_STEP = "[key]"
+"""The last step of pydantic's location of an error of a key."""
 _PLAIN_KEY = re.compile("[A-Za-z0-9_-]{1,64}")
 _JSON_TYPES = {
     "str": "a string",
@@ -89,14 +91,18 @@ class SpecModel(BaseModel):
         return self.model_dump(mode="json", by_alias=True, exclude_defaults=True)
 
 
-def reject_duplicates(keys: Sequence[str], field: str) -> None:
-    """Raise a validation error at `field` of the second of two entries with the same key."""
+def reject_duplicates(keys: Sequence[str], field: str = "") -> None:
+    """Raise a validation error at the second of two entries with the same key.
+
+    If the entries are objects, `field` is the name of their field with the key.
+    """
     seen: set[str] = set()
     for index, key in enumerate(keys):
         if key in seen:
             error = PydanticCustomError("duplicate", "{key} is not unique.", {"key": quoted(key)})
+            location = (index, field) if field else (index,)
             raise ValidationError.from_exception_data(
-                "list", [InitErrorDetails(type=error, loc=(index, field), input=key)]
+                "list", [InitErrorDetails(type=error, loc=location, input=key)]
             )
         seen.add(key)
 
@@ -115,8 +121,13 @@ def invalid_spec(details: Iterable[FieldError]) -> InvalidSpec:
 def field_errors(error: ValidationError) -> list[FieldError]:
     """Return the errors of a validation, each with its JSON path and a message."""
     return [
-        FieldError(json_path(one["loc"]), _message(one)) for one in error.errors(include_url=False)
+        FieldError(json_path(_without_key_step(one["loc"])), _message(one))
+        for one in error.errors(include_url=False)
     ]
+
+
+def _without_key_step(location: tuple[str | int, ...]) -> tuple[str | int, ...]:
+    return location[:-1] if location[-1:] == (_KEY_STEP,) else location
 
 
 def json_path(location: Iterable[str | int]) -> str:

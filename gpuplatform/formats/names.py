@@ -25,6 +25,15 @@ ENV_NAME = r"[-._a-zA-Z][-._a-zA-Z0-9]*"
 PORT_NAME = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 CONFIG_KEY = r"[-._a-zA-Z0-9]+"
 OPERATION_ID = r"[A-Za-z0-9._:-]{1,128}"
+EXTENDED_RESOURCE = rf"{DNS_SUBDOMAIN}/{LABEL_VALUE}"
+LABEL_KEY = rf"({DNS_SUBDOMAIN}/)?{LABEL_VALUE}"
+
+KUBERNETES_DOMAIN = "kubernetes.io/"
+QUOTA_PREFIX = "requests."
+RESOURCE_DOMAIN_MAX = SUBDOMAIN_MAX - len(QUOTA_PREFIX)
+EXTENDED_RESOURCE_MAX = RESOURCE_DOMAIN_MAX + 1 + LABEL_MAX
+"""A ResourceQuota of an extended resource has the prefix `requests.` in its name."""
+LABEL_KEY_MAX = SUBDOMAIN_MAX + 1 + LABEL_MAX
 
 ENV_NAME_MAX = 1024
 _PORT_NAME_MAX = 15
@@ -121,6 +130,31 @@ def label_key(text: str) -> str:
         dns_subdomain(prefix)
     label_value(name)
     return text
+
+
+def extended_resource(text: str) -> str:
+    """Return `text` if it is the name of an extended resource: `dns.subdomain/name`.
+
+    Source: IsExtendedResourceName in Kubernetes.
+
+    Raises:
+        ValueError: If the name is not valid, or is the name of a resource of Kubernetes.
+    """
+    domain, slash, name = text.rpartition("/")
+    if not slash or KUBERNETES_DOMAIN in text or text.startswith(QUOTA_PREFIX):
+        msg = (
+            f"{quoted(text)} is not an extended resource. Use the name that the device plugin"
+            " reports, such as nvidia.com/gpu."
+        )
+        raise ValueError(msg)
+    dns_subdomain(domain, max_length=RESOURCE_DOMAIN_MAX)
+    label_value(name)
+    return text
+
+
+def is_extended_resource(name: str) -> bool:
+    """Return whether a resource of a node or a pod is an extended resource."""
+    return "/" in name and KUBERNETES_DOMAIN not in name and not name.startswith(QUOTA_PREFIX)
 
 
 def generated_name(

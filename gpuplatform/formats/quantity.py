@@ -66,6 +66,10 @@ class Quantity:
         sign, amount = ("-", -self.nanos) if self.nanos < 0 else ("", self.nanos)
         return sign + min((_binary(amount), _decimal(amount)), key=len)
 
+    def decimal(self) -> str:
+        """Return the decimal form, to which the API server converts a number in a pod."""
+        return ("-" if self.nanos < 0 else "") + _decimal(abs(self.nanos))
+
     @property
     def is_whole(self) -> bool:
         """Whether the amount is an integer."""
@@ -122,6 +126,26 @@ def cpu(text: str, *, maximum: str = "1M") -> str:
         msg = f"{quoted(text)} is not a multiple of 1m, a thousandth of a CPU."
         raise ValueError(msg)
     return amount.canonical()
+
+
+def whole(text: str, *, maximum: str = "1P") -> str:
+    """Return the digits of an amount that is an integer of at least 1: `4k` is `4000`.
+
+    Raises:
+        ValueError: If the amount is not a quantity, not an integer, less than 1, or more than
+            `maximum`. The API server computes with thousandths, which have at most 64 bits.
+    """
+    amount = Quantity.parse(text)
+    if not amount.is_whole:
+        msg = f"{quoted(text)} is not an integer. Kubernetes has no fractions of the resource."
+        raise ValueError(msg)
+    if amount.nanos < NANO:
+        msg = f"{quoted(text)} is too little. The minimum is 1."
+        raise ValueError(msg)
+    if amount > Quantity.parse(maximum):
+        msg = f"{quoted(text)} is too much. The maximum is {maximum}."
+        raise ValueError(msg)
+    return str(int(amount))
 
 
 def _nanos(match: re.Match[str], text: str) -> int:

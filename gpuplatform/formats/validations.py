@@ -25,13 +25,37 @@ def validated(*rules: dict[str, str]) -> dict[str, Any]:
     return {VALIDATIONS: list(rules)}
 
 
-def immutable(field: str) -> dict[str, str]:
-    """Return the rule for an object that its required field `field` cannot be changed."""
+def immutable(field: str, *, empty: str = "") -> dict[str, str]:
+    """Return the rule for an object that its field `field` cannot be changed.
+
+    The field is required or has a default, unless `empty` is the CEL expression of the value that
+    an absent field equals.
+    """
+    before, after = (
+        f"(has({one}.{field}) ? {one}.{field} : {empty})" if empty else f"{one}.{field}"
+        for one in ("oldSelf", "self")
+    )
     return cel(
-        f"self.{field} == oldSelf.{field}",
+        f"{after} == {before}",
         f"{field} cannot be changed.",
         field_path=f".{field}",
     )
+
+
+def keys_match(pattern: str, max_length: int, message: str, *conditions: str) -> dict[str, str]:
+    """Return the rule that each key of an object matches a regular expression completely.
+
+    A structural schema has no keyword for keys. `conditions` are further CEL expressions about
+    `key`.
+    """
+    checks = [f"size(key) <= {max_length}", matches("key", pattern), *conditions]
+    return cel(f"self.all(key, {' && '.join(checks)})", message)
+
+
+def matches(variable: str, pattern: str) -> str:
+    """Return the CEL expression that a variable matches a regular expression completely."""
+    escaped = pattern.replace("\\", "\\\\").replace("'", "\\'")
+    return f"{variable}.matches('^({escaped})$')"
 
 
 def none_of(values: Iterable[str], prefixes: Iterable[str], message: str) -> dict[str, str]:

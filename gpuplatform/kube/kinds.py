@@ -60,6 +60,7 @@ STOCK_POOL = ResourceKind(GROUP, "v1alpha1", "StockPool", "stockpools")
 GPU_UNIT = ResourceKind(GROUP, "v1alpha1", "GPUUnit", "gpuunits")
 
 DEPLOYMENT = ResourceKind("apps", "v1", "Deployment", "deployments")
+JOB = ResourceKind("batch", "v1", "Job", "jobs")
 REPLICA_SET = ResourceKind("apps", "v1", "ReplicaSet", "replicasets")
 POD = ResourceKind("", "v1", "Pod", "pods")
 SERVICE = ResourceKind("", "v1", "Service", "services")

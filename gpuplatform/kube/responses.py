@@ -31,8 +31,11 @@ _REJECTED_WITH_500 = (
     "duplicate entries for key",
     "field not declared in schema",
     "failed to create typed patch object",
+    "etcdserver: request is too large",
+    "trying to send message larger than max",
 )
-"""Parts of messages of a server-side apply that rejects the manifest with status 500."""
+"""Parts of messages with status 500 that reject the object: of a server-side apply, and of etcd,
+which limits the size of an object."""
 
 _UID_FIELD = "metadata.uid"
 

@@ -138,6 +138,17 @@ FAILED_INVOCATIONS: Final = Metric(
     "Number of invocations that failed, expired or were dead-lettered in the last hour.",
     ("state", "failure_class"),
 )
+WEBHOOKS: Final = Metric(
+    "gpuplatform_webhooks",
+    Type.GAUGE,
+    "Number of webhooks of ended invocations that are not delivered yet, or that failed.",
+    ("state",),
+)
+OLDEST_WEBHOOK: Final = Metric(
+    "gpuplatform_oldest_due_webhook_seconds",
+    Type.GAUGE,
+    "Time in seconds for which the oldest webhook has been due, or 0 without due webhooks.",
+)
 OLDEST_INVOCATION: Final = Metric(
     "gpuplatform_oldest_open_invocation_seconds",
     Type.GAUGE,
@@ -186,6 +197,18 @@ CLAIMS_REFUSED: Final = Metric(
     "Number of requests and operations that failed because no stock was available.",
     ("kind",),
 )
+GRANTS: Final = Metric(
+    "gpuplatform_capacity_grants_total",
+    Type.COUNTER,
+    "Number of grants of stock to waiting requests. The outcome is granted, overtaken or failed.",
+    ("outcome",),
+)
+PREEMPTIONS: Final = Metric(
+    "gpuplatform_preemptions_total",
+    Type.COUNTER,
+    "Number of preemptible units with a notice. The outcome is notified, stopped or kept.",
+    ("outcome",),
+)
 CLAIM_TO_READY: Final = Metric(
     "gpuplatform_claim_to_ready_seconds",
     Type.GAUGE,
@@ -196,8 +219,16 @@ CLAIM_TO_READY: Final = Metric(
 TENANT_GPUS: Final = Metric(
     "gpuplatform_tenant_gpus",
     Type.GAUGE,
-    "Number of GPUs of units that are not stopped, by tenant.",
-    ("tenant",),
+    "Number of GPUs of units that are not stopped, by tenant and extended resource.",
+    ("tenant", "resource"),
+)
+
+GPUS: Final = Metric(
+    "gpuplatform_gpus",
+    Type.GAUGE,
+    "Number of allocatable GPUs by GPU product, extended resource and use, including free ones."
+    " The uses of a product add up to its allocatable GPUs.",
+    ("product", "resource", "use"),
 )
 
 METRICS: Final = tuple(value for value in dict(globals()).values() if isinstance(value, Metric))

@@ -11,8 +11,9 @@ from gpuplatform.health import HealthCode, queue_lengths
 from gpuplatform.metrics import declared
 from gpuplatform.metrics.declared import Metric, Type
 from gpuplatform.observability.reporter import SteadyState, read_state
+from gpuplatform.samples.capacity import Capacity
 from gpuplatform.samples.models import PlatformSample
-from gpuplatform.samples.selectors import latest_sample
+from gpuplatform.samples.selectors import latest_capacity, latest_sample
 
 if TYPE_CHECKING:
     from prometheus_client import Metric as Family
@@ -56,13 +57,16 @@ def _database_values(state: SteadyState) -> Iterator[tuple[Metric, Values]]:
         {("available",): state.available, ("allocated",): state.allocated},
     )
     yield declared.UNITS, {key: float(n) for key, n in state.units.items()}
-    yield declared.TENANT_GPUS, {(name,): float(n) for name, n in state.tenant_gpus.items()}
+    yield declared.TENANT_GPUS, {labels: float(n) for labels, n in state.tenant_gpus.items()}
+    yield declared.GPUS, _gpus(latest_capacity()[1])
     yield declared.CLAIM_TO_READY, _claim_to_ready(latest_sample())
     yield declared.OPERATIONS, {key: float(n) for key, n in state.operations.items()}
     yield declared.OLDEST_OPERATION, {(): state.oldest_operation_seconds or 0.0}
     yield declared.INVOCATIONS, {(name,): float(n) for name, n in state.invocations.items()}
     failed = state.failed_invocations.items()
     yield declared.FAILED_INVOCATIONS, {key: float(n) for key, n in failed}
+    yield declared.WEBHOOKS, {(name,): float(n) for name, n in state.webhooks.items()}
+    yield declared.OLDEST_WEBHOOK, {(): state.oldest_webhook_seconds or 0.0}
     yield declared.OLDEST_INVOCATION, {(): state.oldest_invocation_seconds or 0.0}
     yield declared.OLDEST_DUE, {(rows,): age or 0.0 for rows, age in state.due_seconds.items()}
     cluster = state.cluster.code
@@ -73,6 +77,16 @@ def _database_values(state: SteadyState) -> Iterator[tuple[Metric, Values]]:
         yield declared.NODES, nodes
     running = (process for process in state.processes if process.code is not HealthCode.OFF)
     yield declared.PART_UP, {(process.part,): float(process.ok) for process in running}
+
+
+def _gpus(capacity: Capacity | None) -> Values:
+    """Return the GPUs of the latest sample of the capacity."""
+    products = (capacity.products if capacity else None) or ()
+    return {
+        (one.name, one.resource_name, use): float(number)
+        for one in products
+        for use, number in {**one.gpus, "free": one.free}.items()
+    }
 
 
 def _claim_to_ready(sample: PlatformSample | None) -> Values:

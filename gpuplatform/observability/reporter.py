@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from django.db import Error as DatabaseFault
 from django.db.models import Count, DurationField, ExpressionWrapper, Min, Q, QuerySet, Sum
-from django.db.models.functions import Now
+from django.db.models.functions import Coalesce, Now
 
 from gpuplatform.health import PartHealth, process_health, queue_lengths, recorded_cluster_health
 from gpuplatform.operations.models import Operation
@@ -22,8 +22,9 @@ from gpuplatform.reconciliation.gate import cluster_state
 from inventory.models import StockPool
 from serverless.models import OPEN_STATES, Invocation
 from serverless.phases import FAILED_STATES, FailureClass
+from serverless.selectors import webhooks_due, webhooks_undelivered
 from units.models import GpuUnit
-from units.selectors import gpus_by_tenant
+from units.tenant_usage import gpus_by_tenant
 
 logger = logging.getLogger(__name__)
 
@@ -48,8 +49,8 @@ class SteadyState:
     allocated: int
     units: Mapping[tuple[str, str], int]
     """Number of GPU units by role and phase."""
-    tenant_gpus: Mapping[str, int]
-    """Number of GPUs of active units that are not stopped, by tenant."""
+    tenant_gpus: Mapping[tuple[str, str], int]
+    """Number of GPUs of active units that are not stopped, by tenant and resource."""
     operations: Mapping[tuple[str, str], int]
     """Number of open operations by kind and phase."""
     failed_operations: int
@@ -61,6 +62,10 @@ class SteadyState:
     """Number of invocations that ended without success in the last hour, by state and failure
     class."""
     oldest_invocation_seconds: float | None
+    webhooks: Mapping[str, int]
+    """Number of webhooks of ended invocations that are not delivered yet, or failed, by state."""
+    oldest_webhook_seconds: float | None
+    """Duration in seconds for which the oldest webhook has been due."""
     due_seconds: Mapping[str, float | None]
     """Duration in seconds for which the oldest unclaimed row of each table has been due."""
     cluster: PartHealth
@@ -144,6 +149,10 @@ def _state() -> SteadyState:
             "failure_class",
         ),
         oldest_invocation_seconds=_seconds_since(invocations, "accepted_at"),
+        webhooks=dict(_counted(webhooks_undelivered(), "webhook_state")),
+        oldest_webhook_seconds=_seconds_since(
+            webhooks_due().annotate(due_at=Coalesce("webhook_after", "completed_at")), "due_at"
+        ),
         due_seconds={
             "operations": _due_seconds(operations_runnable()),
             "pools": _due_seconds(live.exclude(uid="")),

@@ -62,6 +62,7 @@ from gpuplatform.operations.interventions import OPERATION_KIND, cancel_obstacle
 from gpuplatform.operations.models import Operation
 from gpuplatform.operations.phases import OPEN_PHASES, OPERATION_WAITS, OperationPhase
 from gpuplatform.operations.registry import kind_names
+from gpuplatform.operations.waits import waits_of
 from gpuplatform.reconciliation.inspection import Subject
 
 PAGE_URL = "admin:operations_operation_change"
@@ -281,14 +282,14 @@ def _panel(row: Operation) -> Panel | None:
             since=SafeString(""),
             next_step=format_html("{}{}", ended, next_step),
         )
-    if row.phase in OPEN_PHASES and row.reason:
+    if wait := waits_of([row]).get(row.pk):
         known: Mapping[Any, Explanation] = OPERATION_WAITS
         return Panel(
             shape=Shape.WAITING,
-            title=reason_html(row.reason),
-            text=visible(row.message),
-            since=age_html(_since(row)),
-            next_step=known[row.reason].next_step if row.reason in known else AUTOMATIC,
+            title=reason_html(wait.reason),
+            text=visible(wait.message),
+            since=age_html(wait.since),
+            next_step=known[wait.reason].next_step if wait.reason in known else AUTOMATIC,
         )
     return None
 

@@ -55,7 +55,11 @@ def service_call(
 
 
 def creation(
-    title: str, form: type[DeclaredForm], service: Callable[..., Accepted], rows: Any
+    title: str,
+    form: type[DeclaredForm],
+    service: Callable[..., Accepted],
+    rows: Any,
+    consequence: Callable[[Values], str] = lambda _: "",
 ) -> Creation:
     """Return a creation by a call of a service with the default tenant.
 
@@ -64,13 +68,14 @@ def creation(
         form: The form, whose declaration is the `body` of the service.
         service: Takes `tenant` and `body`.
         rows: The manager of the rows that the service creates.
+        consequence: The `consequence` of the creation.
     """
 
     def create(request: ActionRequest) -> tuple[ActionResult, Any]:
         accepted = service(tenant=tenant_by_name(), body=request.parse(form.declaration))
         return result_of(accepted), rows.get(pk=accepted.operation.object_row or 0)
 
-    return Creation(form=form, title=title, service=create)
+    return Creation(form=form, title=title, service=create, consequence=consequence)
 
 
 def _cancel(request: ActionRequest) -> ActionResult:

@@ -16,6 +16,7 @@ from gpuplatform.operations.phases import OperationPhase
 
 _NOUNS: Final[Mapping[str, str]] = {
     "unit": "GPU unit",
+    "group": "unit group",
     "stockpool": "stock pool",
     "gpuspec": "GPU spec",
     "job": "operation",
@@ -24,7 +25,7 @@ _VERBS: Final[Mapping[str, str]] = {"update": "Change"}
 _SEED: Final = "stock.seed"
 _TITLES: Final[Mapping[str, str]] = {"stock.remove": "Remove stock unit"}
 """Titles of kinds that are not composed of verb and noun."""
-_CREATING: Final = frozenset({"stockpool.create", "unit.create", _SEED})
+_CREATING: Final = frozenset({"stockpool.create", "unit.create", "group.create", _SEED})
 
 
 def kind_title(kind: str) -> str:

@@ -5,7 +5,7 @@ inconsistency that two consecutive comparisons find is real.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from django.db.models import QuerySet
@@ -69,12 +69,13 @@ def _never_created(rows: Sequence[MirrorRow]) -> Iterator[Inconsistency]:
             )
 
 
-def duplicates(resources: Sequence[Manifest], *, per: str = "") -> Iterator[Inconsistency]:
-    """Yield resources that one operation created more than once for an annotation value `per`."""
+def duplicates(
+    resources: Sequence[Manifest], *, per: Callable[[Manifest], str] = lambda _: ""
+) -> Iterator[Inconsistency]:
+    """Yield resources that one operation created more than once for the same value of `per`."""
 
     def key(resource: Manifest) -> tuple[str, ...]:
-        annotations = resource["metadata"]["annotations"]
-        return (*marks_of(resource), str(annotations.get(per, "")))
+        return (*marks_of(resource), per(resource))
 
     created = [one for one in resources if has_marks(one) and was_written_by_platform(one)]
     counts = Counter(key(resource) for resource in created)

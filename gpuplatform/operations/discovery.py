@@ -9,11 +9,16 @@ from gpuplatform.operations.phases import OPEN_PHASES
 from gpuplatform.operations.selectors import is_leftover, operation_of
 
 
+def was_recorded_by(resource: Manifest, operation: Operation) -> bool:
+    """Return whether the operation recorded the UID of `resource` when it succeeded."""
+    return bool(operation.object_uid == resource["metadata"]["uid"])
+
+
 def discovered_columns(
     resource: Manifest,
     *,
     is_left: Callable[[Manifest, Operation | None], bool] = is_leftover,
-    is_single: bool = True,
+    is_own: Callable[[Manifest, Operation], bool] = was_recorded_by,
 ) -> Mapping[str, Any] | None:
     """Return the columns `tenant` and `operation` of the new row of a resource without a row.
 
@@ -24,14 +29,13 @@ def discovered_columns(
     Args:
         resource: The resource, read before its operation.
         is_left: Returns whether the resource is a leftover of the operation.
-        is_single: Whether an operation on this kind of resource creates exactly one resource.
+        is_own: Returns whether the operation, if it succeeded, created exactly this resource.
     """
     operation = operation_of(resource)
     if operation is not None and operation.phase in OPEN_PHASES:
         return None
     if is_left(resource, operation):
         return None
-    is_own = operation is not None and operation.object_uid == resource["metadata"]["uid"]
-    if not (is_own and is_single):
+    if operation is not None and not is_own(resource, operation):
         operation = None
     return {"tenant": operation.tenant if operation else None, "operation": operation}

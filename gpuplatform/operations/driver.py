@@ -170,18 +170,9 @@ def _record(
 ) -> float | None:
     """Record the outcome under the lease. Return the seconds until the next attempt, if any."""
     if isinstance(outcome, Waiting):
-        waits: dict[str, Any] = {
-            "reason": outcome.reason,
-            "message": outcome.message,
-            "reason_since": Case(
-                When(reason=outcome.reason, then=F("reason_since")), default=Now()
-            ),
-            "due_at": Now() + timedelta(seconds=outcome.seconds),
-            "failures": F("failures") + 1 if outcome.is_failure else 0,
-        }
-        wanted = lease.guarded().filter(cancelled_by__isnull=True)
-        if _move(wanted, OperationPhase.PENDING, waits):
-            return outcome.seconds
+        seconds = _park(lease, outcome)
+        if seconds is not None:
+            return seconds
         outcome = Cancelled()  # If the lease was lost instead, the update below has no effect.
     with transaction.atomic():
         phase, changes = _end(outcome)
@@ -196,6 +187,27 @@ def _record(
     else:
         logger.info("dropping the outcome of %s: its lease was lost", lease.row)
     return None
+
+
+def _park(lease: RowLease[Operation], wait: Waiting) -> float | None:
+    """Record a wait under the lease, and return the seconds until the next attempt.
+
+    Returns `None` if the operation is being cancelled or the lease was lost.
+    """
+    with transaction.atomic():
+        seconds = wait.seconds
+        if wait.still is not None:
+            list(lease.guarded().select_for_update(of=("self",), no_key=True).values_list("pk"))
+            seconds = seconds if wait.still() else 0
+        waits: dict[str, Any] = {
+            "reason": wait.reason,
+            "message": wait.message,
+            "reason_since": Case(When(reason=wait.reason, then=F("reason_since")), default=Now()),
+            "due_at": Now() + timedelta(seconds=seconds),
+            "failures": F("failures") + 1 if wait.is_failure else 0,
+        }
+        wanted = lease.guarded().filter(cancelled_by__isnull=True)
+        return seconds if _move(wanted, OperationPhase.PENDING, waits) else None
 
 
 def _follow_up(operation: Operation, success: Done) -> None:

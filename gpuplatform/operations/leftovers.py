@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from django.db.models import Manager
+from django.db.models import Manager, QuerySet
 
 from gpuplatform.kube.client import Cluster
 from gpuplatform.kube.kinds import Manifest, ResourceKind
@@ -14,13 +14,13 @@ from gpuplatform.operations.selectors import is_leftover, operation_of
 def delete_leftovers_of(
     cluster: Cluster,
     kind: ResourceKind,
-    rows: Manager[Any],
+    rows: Manager[Any] | QuerySet[Any],
     is_left: Callable[[Manifest, Operation | None], bool] = is_leftover,
 ) -> int:
     """Delete the leftovers of a kind by UID; return the number of deleted resources.
 
-    A resource with a row is not a leftover. Each resource is read before its operation, so that an
-    operation that ends in between counts as ended.
+    A resource with one of `rows` is not a leftover. Each resource is read before its operation, so
+    that an operation that ends in between counts as ended.
     """
     resources = cluster.list(kind).items
     uids = [resource["metadata"]["uid"] for resource in resources]

@@ -104,6 +104,27 @@ class OperationWait(ExplainedReason):
             "Wait. If the conflict persists, find the other writer of the object.",
         ),
     )
+    RECOVERY_NEEDED = (
+        "RecoveryNeeded",
+        Explanation(
+            "The cluster and the database do not match, so that nothing is written.",
+            "Stop every process and run `manage.py recover` (in development, `make recover`).",
+        ),
+    )
+    EARLIER_OPERATION = (
+        "EarlierOperation",
+        Explanation(
+            "An earlier operation on the same object has not ended.",
+            "Wait. Operations on an object are executed in the order of their acceptance.",
+        ),
+    )
+    NO_WORKER = (
+        "NoWorker",
+        Explanation(
+            "No worker has claimed the operation yet.",
+            "If the operation does not start, check that an `operations` worker is running.",
+        ),
+    )
     PROGRESSING = (
         "Progressing",
         Explanation(

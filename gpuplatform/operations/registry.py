@@ -1,6 +1,6 @@
 """Registry of the kinds of operation. Each app registers its kinds in `ready()`."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, TypeAlias
@@ -10,6 +10,7 @@ from django.db.models import QuerySet
 from gpuplatform.errors import InvariantBroken, PhaseConflict
 from gpuplatform.kube.client import Cluster
 from gpuplatform.operations.models import Operation
+from gpuplatform.operations.phases import OperationPhase
 from gpuplatform.operations.services import Accepted
 
 
@@ -30,6 +31,9 @@ class Waiting:
     seconds: float
     is_failure: bool = False
     """Whether the attempt failed, which increases the backoff."""
+    still: Callable[[], bool] | None = None
+    """Returns, under the lock of the operation, whether it must still wait. If not, the operation
+    is due immediately: what it waited for happened after the attempt."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,14 +66,29 @@ class Checkpoint:
     """A completed step that must be recorded before the next step.
 
     The driver calls `record` in a transaction with the locked operation, and then `execute` again
-    with the updated operation. If `record` returns an outcome, it must not have written anything;
-    the operation ends or waits with this outcome.
+    with the updated operation. If `record` returns an outcome, the operation ends or waits with
+    it in a later transaction, so that what `record` wrote must be valid without it.
     """
 
     record: Callable[[Operation], Outcome | None]
 
 
 Step: TypeAlias = Outcome | Checkpoint
+
+
+@dataclass(frozen=True, slots=True)
+class QueuePlace:
+    """The place of a waiting operation in a queue."""
+
+    position: int
+    """The position, starting at 1."""
+    seconds: tuple[int, int] | None
+    """The estimated range of the remaining waiting time in seconds, or `None` if unknown."""
+
+    @property
+    def ahead(self) -> int:
+        """The number of operations before this one."""
+        return self.position - 1
 
 
 class Cancellable(Enum):
@@ -136,11 +155,23 @@ class OperationKind:
     """Whether the operation waits while the cluster is unavailable."""
     follow_up: Callable[[Cluster, Operation, Done], None] | None = None
     """Runs after a success is recorded. A reconciler does the same if the worker is killed."""
+    queue_places: Callable[[Collection[int]], Mapping[int, QueuePlace]] | None = None
+    """Returns the places of the operations that wait in a queue, by the id of the operation."""
     retained: Callable[[], QuerySet[Operation]] | None = None
     """Returns ended operations that are not deleted because their objects still need them."""
 
 
 _kinds: dict[str, OperationKind] = {}
+
+
+def queue_places(operations: Sequence[Operation]) -> dict[int, QueuePlace]:
+    """Return the places of the operations that wait in a queue, by the id of the operation."""
+    found: dict[int, QueuePlace] = {}
+    for kind in {one.kind for one in operations if one.phase == OperationPhase.PENDING}:
+        places = _kinds[kind].queue_places if kind in _kinds else None
+        if places is not None:
+            found |= places([one.pk for one in operations if one.kind == kind])
+    return found
 
 
 def register(kind: OperationKind) -> None:

@@ -66,16 +66,20 @@ def operation_get(tenant: Tenant, operation_id: str) -> Operation:
     return operation
 
 
-def operations_runnable() -> QuerySet[Operation]:
-    """Return the open operations without an earlier open operation on the same object."""
-    earlier = Operation.objects.filter(
+def earlier_operations() -> QuerySet[Operation]:
+    """Return the open operations before an operation on the same object, for a subquery of it."""
+    return Operation.objects.filter(
         object_kind=OuterRef("object_kind"),
         object_namespace=OuterRef("object_namespace"),
         object_name=OuterRef("object_name"),
         id__lt=OuterRef("id"),
         phase__in=OPEN_PHASES,
     )
-    return Operation.objects.filter(phase__in=OPEN_PHASES).exclude(Exists(earlier))
+
+
+def operations_runnable() -> QuerySet[Operation]:
+    """Return the open operations without an earlier open operation on the same object."""
+    return Operation.objects.filter(phase__in=OPEN_PHASES).exclude(Exists(earlier_operations()))
 
 
 def operations_due(limit: int, kinds: Sequence[str]) -> list[int]:

@@ -13,9 +13,10 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Any
 
-from django.db import connection, transaction
-from django.db.models import QuerySet
+from django.db import IntegrityError, connection, transaction
+from django.db.models import Model, QuerySet
 from django.db.models.functions import Now
+from psycopg.errors import UniqueViolation
 
 from gpuplatform.api.trace_id import request_trace_id
 from gpuplatform.clock import parse_rfc3339
@@ -28,6 +29,7 @@ from gpuplatform.errors import (
 )
 from gpuplatform.kube.kinds import Manifest
 from gpuplatform.kube.modes import get_cluster
+from gpuplatform.locks import take_turn
 from gpuplatform.operations.hashing import HASH_VERSION, request_hash
 from gpuplatform.operations.models import Operation
 from gpuplatform.operations.phases import ENDED_PHASES, OperationPhase
@@ -54,7 +56,7 @@ ENDED: Mapping[str, Any] = MappingProxyType(
 )
 """Columns that are set when an operation ends, in addition to its phase."""
 
-_OBJECTS = ("stock_pools", "gpu_units", "claimed_stock", "functions")
+_OBJECTS = ("stock_pools", "gpu_units", "claimed_stock", "functions", "node_drains")
 """Reverse relations of the rows that prevent the deletion of their operation."""
 
 
@@ -89,11 +91,22 @@ class Accepted:
     is_replay: bool
 
 
-def operation_accept(request: Request, *, prepare: Callable[[Operation], int]) -> Accepted:
+class _RowConflict(Exception):
+    """Another row has the name of the object. `explain` returns the error for the caller."""
+
+    def __init__(self, explain: Callable[[], NameConflict]) -> None:
+        super().__init__()
+        self.explain = explain
+
+
+def operation_accept(
+    request: Request, *, prepare: Callable[[Operation], int], turn: str = ""
+) -> Accepted:
     """Accept `request`, or return its operation if it was already accepted.
 
     `prepare` writes the row of the object in the same transaction and returns its id. If it
-    raises an exception, nothing is stored.
+    raises an exception, nothing is stored. `turn` is the key of a further turn, which is taken
+    after the turn of the object and before anything is written.
 
     Raises:
         OperationConflict: If the operationID belongs to another request.
@@ -101,20 +114,12 @@ def operation_accept(request: Request, *, prepare: Callable[[Operation], int]) -
         RecoveryNeeded: If the cluster and the database do not match.
     """
     check_writable()
-    with transaction.atomic():
-        _lock_object(request)
-        operation = _insert(request)
-        if operation is not None:
-            row = prepare(operation)
-            Operation.objects.filter(id=operation.pk).update(object_row=row)
-            operation.object_row = row
-            enqueue_after_commit(
-                OperationTask.RUN,
-                operation.pk,
-                queue=Queue.OPERATIONS,
-                urgency=request.urgency,
-            )
-            return Accepted(operation, is_replay=False)
+    try:
+        operation = _accept_new(request, prepare, turn)
+    except _RowConflict as error:
+        raise error.explain() from error
+    if operation is not None:
+        return Accepted(operation, is_replay=False)
     operation = Operation.objects.select_related("tenant").get(
         tenant=request.tenant, operation_id=request.operation_id
     )
@@ -125,6 +130,15 @@ def operation_accept(request: Request, *, prepare: Callable[[Operation], int]) -
         )
         raise OperationConflict(msg)
     return Accepted(operation, is_replay=True)
+
+
+def take_turn_of_object(kind: str, namespace: str, name: str) -> None:
+    """Wait until no other transaction accepts an operation on an object, and keep the turn.
+
+    A transaction that accepts operations on several objects takes all turns first, in the order
+    of the arguments.
+    """
+    take_turn("/".join((kind, namespace, name)))
 
 
 def check_writable() -> None:
@@ -139,6 +153,21 @@ def check_writable() -> None:
         get_cluster()
     if gate.awaits_recovery():
         raise RecoveryNeeded.example()
+
+
+def row_insert(row: Model, explain: Callable[[], NameConflict]) -> None:
+    """Insert the row of a new object in `prepare` of `operation_accept`; set its primary key.
+
+    If another row has the name of the object, `operation_accept` raises the error that `explain`
+    returns after the rollback. The unique constraint decides: of two concurrent inserts, the
+    second waits for the first.
+    """
+    try:
+        row.save(force_insert=True)
+    except IntegrityError as error:
+        if isinstance(error.__cause__, UniqueViolation):
+            raise _RowConflict(explain) from error
+        raise
 
 
 def name_conflict(
@@ -157,12 +186,13 @@ def name_conflict(
 
 
 def operation_rebuild(
-    resource: Manifest, *, kind: str, batch: str = "", total: int = 1
+    resource: Manifest, *, kind: str, object_kind: str = "", batch: str = "", total: int = 1
 ) -> Operation:
     """Insert the ended operation that created `resource` into a database that lost it.
 
     A replay of the request then returns the operation. If the operation created several objects,
-    `batch` is the name of its object and `total` the number of objects.
+    `batch` is the name of its object, `object_kind` the kind if it is another one, and `total` the
+    number of objects.
     """
     marks, metadata = annotations(resource), resource["metadata"]
     tenant, _ = Tenant.objects.get_or_create(
@@ -177,7 +207,7 @@ def operation_rebuild(
         request_hash=marks.get(REQUEST_HASH_ANNOTATION, ""),
         hash_version=int(version) if version.isdecimal() else HASH_VERSION,
         phase=OperationPhase.SUCCEEDED,
-        object_kind=resource["kind"],
+        object_kind=object_kind or resource["kind"],
         object_namespace=metadata["namespace"],
         object_name=batch or metadata["name"],
         object_uid="" if batch else metadata["uid"],
@@ -202,6 +232,27 @@ def operations_prune(retained: Iterable[QuerySet[Operation]] = ()) -> int:
     return ended.filter(**unused).delete()[0]
 
 
+def _accept_new(
+    request: Request, prepare: Callable[[Operation], int], turn: str
+) -> Operation | None:
+    """Insert the operation and the row of its object; return `None` if the operationID exists."""
+    with transaction.atomic():
+        # Operations on an object commit in the order of ids. An id is assigned at the insert:
+        # without the turn, a higher id could be committed first.
+        take_turn_of_object(request.object_kind, request.namespace, request.name)
+        if turn:
+            take_turn(turn)
+        operation = _insert(request)
+        if operation is None:
+            return None
+        operation.object_row = prepare(operation)
+        Operation.objects.filter(id=operation.pk).update(object_row=operation.object_row)
+        enqueue_after_commit(
+            OperationTask.RUN, operation.pk, queue=Queue.OPERATIONS, urgency=request.urgency
+        )
+        return operation
+
+
 def _expected_hash(request: Request, version: int) -> str | None:
     """Return the hash of `request`, or `None` if this release does not know the version."""
     try:
@@ -212,16 +263,6 @@ def _expected_hash(request: Request, version: int) -> str | None:
 
 def _full_name(request: Request) -> str:
     return f"{request.namespace}/{request.name}"
-
-
-def _lock_object(request: Request) -> None:
-    """Lock the object for this transaction, so that operations on it commit in the order of ids.
-
-    An id is assigned at the insert. Without the lock, a higher id could be committed first.
-    """
-    key = "/".join((request.object_kind, request.namespace, request.name))
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", [key])
 
 
 def _insert(request: Request) -> Operation | None:

@@ -67,13 +67,13 @@ class Target(Generic[RowT]):
         operation: Operation,
         found: Manifest,
         spec: Manifest,
-        annotations: Mapping[str, str] | None = None,
+        annotations: Mapping[str, str | None] | None = None,
     ) -> Done | Failed:
         """Patch the spec of the resource `found`, or fail if it is deleted.
 
         Model rule `rvpatch`: the UID and the resource version guard the patch. Model rule
         `applied`: the patch sets the annotation with the id of the operation, so that an older
-        operation is not applied later.
+        operation is not applied later. An annotation whose value is `None` is removed.
 
         Raises:
             ClusterConflict: If the resource changed after it was read.

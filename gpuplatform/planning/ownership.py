@@ -15,9 +15,13 @@ MANAGED_BY_LABEL = "app.kubernetes.io/managed-by"
 POOL_LABEL = f"{GROUP}/pool"
 POOL_UID_LABEL = f"{GROUP}/pool-uid"
 UNIT_LABEL = f"{GROUP}/unit"
+UNIT_UID_LABEL: Final = f"{GROUP}/unit-uid"
+"""Label of pods. It distinguishes them from the pods of an earlier unit with the same name."""
 
 _OF_THE_COLLECTOR: Final = frozenset({"foregroundDeletion", "orphan"})
 _MOST_NAMED: Final = 5
+_GENERATED: Final = "batch.kubernetes.io/controller-uid"
+"""The label by which a Job selects its pods."""
 
 
 def controller_reference(owner: ResourceView) -> Manifest:
@@ -58,7 +62,7 @@ def is_orphan(dependent: Manifest, label: str, owner_name: str) -> bool:
         and not field(dependent, "metadata", "deletionTimestamp")
         and field(labels, MANAGED_BY_LABEL) == MANAGER
         and field(labels, label) == owner_name
-        and _selected(dependent) == {label: owner_name}
+        and _is_selecting(dependent, {label: owner_name})
     )
 
 
@@ -76,10 +80,14 @@ def patch_of(kind: ResourceKind, live: Manifest, changes: Manifest) -> Patch:
     return Patch(kind, metadata["namespace"], metadata["name"], patch)
 
 
-def deletion_of(kind: ResourceKind, live: Manifest) -> Delete:
-    """Return the deletion of the object that was read, with its UID as precondition."""
+def deletion_of(kind: ResourceKind, live: Manifest, *, is_unchanged: bool = False) -> Delete:
+    """Return the deletion of the object that was read, with its UID as precondition.
+
+    If `is_unchanged` is true, the resource version is also a precondition.
+    """
     metadata = live["metadata"]
-    return Delete(kind, metadata["namespace"], metadata["name"], metadata["uid"])
+    version = metadata["resourceVersion"] if is_unchanged else ""
+    return Delete(kind, metadata["namespace"], metadata["name"], metadata["uid"], version)
 
 
 def deletion_obstacle(resource: ResourceView) -> str:
@@ -97,7 +105,11 @@ def deletion_obstacle(resource: ResourceView) -> str:
     )
 
 
-def _selected(dependent: Manifest) -> Any:
-    """Return the labels by which a Deployment or a Service selects its pods."""
+def _is_selecting(dependent: Manifest, labels: Manifest) -> bool:
+    """Return whether a Deployment or a Service selects its pods by these labels.
+
+    The API server generates the selector of a Job.
+    """
     selector = field(dependent, "spec", "selector")
-    return field(selector, "matchLabels") or selector
+    wanted: Any = field(selector, "matchLabels") or selector
+    return wanted == labels or (isinstance(wanted, dict) and _GENERATED in wanted)

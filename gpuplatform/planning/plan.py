@@ -74,12 +74,14 @@ class Patch:
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """The action that deletes an object, if it has the UID."""
+    """The action that deletes an object, if it has the UID and the resource version."""
 
     kind: ResourceKind
     namespace: str
     name: str
     uid: str
+    resource_version: str = ""
+    """The required resource version, or an empty string."""
 
 
 Action: TypeAlias = Create | Apply | Patch | Delete

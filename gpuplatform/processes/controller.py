@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, ParamSpec
 
 from django.conf import settings
 from django.db import Error as DatabaseFault
@@ -20,11 +20,12 @@ from django.db.models.functions import Now
 from gpuplatform.errors import ClusterError, ClusterUnavailable, InvariantBroken
 from gpuplatform.kube.client import Cluster, Listing
 from gpuplatform.kube.elector import Elector
-from gpuplatform.kube.fields import condition, field
+from gpuplatform.kube.fields import field
 from gpuplatform.kube.kinds import (
     CONTROLLER_LEASE,
     DEPLOYMENT,
     GPU_UNIT,
+    JOB,
     NODE,
     POD,
     SERVICE,
@@ -36,6 +37,7 @@ from gpuplatform.kube.reflector import Reflector
 from gpuplatform.operations.services import OperationTask
 from gpuplatform.planning.ownership import POOL_LABEL, UNIT_LABEL
 from gpuplatform.processes.event_filter import EventFilter
+from gpuplatform.processes.node_watch import OTHERS, NodeWatch
 from gpuplatform.queueing import Queue, Urgency, enqueue
 from gpuplatform.reconciliation import epoch, gate
 from gpuplatform.reconciliation.heartbeats import (
@@ -47,15 +49,16 @@ from gpuplatform.reconciliation.heartbeats import (
 )
 from gpuplatform.reconciliation.mirror import Mirror
 from gpuplatform.reconciliation.models import ClusterState
+from gpuplatform.workloads.holders import holds_gpu
 from inventory.mirror import POOL_MIRROR
 from inventory.services.pools import InventoryTask
-from units.core.shortage import gpus_offered
 from units.mirror import UNIT_MIRROR, unit_freed, unit_touched
 from units.phases import role_of
-from units.selectors import short_nodes
 from units.services.names import UnitTask, urgency_of
 
 logger = logging.getLogger(__name__)
+
+_P = ParamSpec("_P")
 
 HEARTBEAT_SECONDS = FRESH_SECONDS / 8
 COMPARE_SECONDS = 10.0
@@ -66,8 +69,6 @@ STOP_SECONDS = 5.0
 BLIND_SECONDS = 180.0
 """Time in seconds without a list or an event after which the process exits, to be restarted."""
 
-CHILD_KINDS = (DEPLOYMENT, SERVICE, POD)
-
 
 @dataclass(frozen=True, slots=True)
 class WatchedKind:
@@ -76,12 +77,14 @@ class WatchedKind:
     kind: ResourceKind
     child_label: str
     """Key of the label of owned objects. The value is the name of the owner."""
+    child_kinds: Sequence[ResourceKind]
+    """The kinds of the owned objects that are watched."""
     mirror: Mirror[Any]
     mark_due: Callable[[str, str], list[int]]
     """Marks the row of the resource with this namespace and name due. Returns the ids to
     enqueue."""
     mark_waiting: Callable[[str, str], list[int]]
-    """Marks the rows due that wait for the deletion of a pod of this resource. Returns the ids to
+    """Marks the rows due that wait for the end of a pod of this resource. Returns the ids to
     enqueue."""
     urgency: Callable[[str], Urgency]
     """Returns the urgency of resources in a namespace."""
@@ -111,7 +114,7 @@ class WatchedKind:
         enqueue(self.compare_task, queue=Queue.PERIODIC)
 
     def on_child(self, events: EventFilter, type_: str, child: Manifest) -> None:
-        """Mark the owner of a changed object due, and the rows that wait for a deleted pod."""
+        """Mark the owner of a changed object due, and the rows that wait for a pod that ended."""
         if not events.is_relevant(type_, child):
             return
         metadata = child["metadata"]
@@ -120,7 +123,7 @@ class WatchedKind:
         if not name:
             return
         place = metadata["namespace"], name
-        if type_ == "DELETED" and child.get("kind") == POD.kind:
+        if child.get("kind") == POD.kind and (type_ == "DELETED" or not holds_gpu(child)):
             self._enqueue(self.mark_waiting(*place), Urgency.LATER)
         self._enqueue(self.mark_due(*place), self.urgency(metadata["namespace"]))
 
@@ -133,6 +136,7 @@ WATCHED = (
     WatchedKind(
         kind=STOCK_POOL,
         child_label=POOL_LABEL,
+        child_kinds=(DEPLOYMENT, SERVICE, POD),
         mirror=POOL_MIRROR,
         mark_due=POOL_MIRROR.marked,
         mark_waiting=lambda _namespace, _name: [],
@@ -144,6 +148,7 @@ WATCHED = (
     WatchedKind(
         kind=GPU_UNIT,
         child_label=UNIT_LABEL,
+        child_kinds=(DEPLOYMENT, JOB, SERVICE, POD),
         mirror=UNIT_MIRROR,
         mark_due=unit_touched,
         mark_waiting=unit_freed,
@@ -161,8 +166,7 @@ class Controller:
     def __init__(self, cluster: Cluster, watch_cluster: Cluster, identity: str) -> None:
         """Create the controller; `watch_cluster` has separate connections for watches."""
         self._cluster = cluster
-        self._nodes: dict[str, bool] = {}
-        self._gpus: dict[str, int] = {}
+        self._nodes = NodeWatch()
         self._is_foreign = False
         self._elector = Elector(
             cluster,
@@ -171,12 +175,13 @@ class Controller:
             identity=identity,
         )
         self._reflectors = [
-            self._reflector(watch_cluster, NODE, self._all_nodes, self._node),
+            self._reflector(watch_cluster, NODE, self._nodes.on_nodes, self._nodes.on_node),
+            self._reflector(watch_cluster, POD, *self._nodes.pods_of(OTHERS), OTHERS),
             *(self._of_resources(watch_cluster, watched) for watched in WATCHED),
             *(
                 self._of_children(watch_cluster, kind, watched)
                 for watched in WATCHED
-                for kind in CHILD_KINDS
+                for kind in watched.child_kinds
             ),
         ]
 
@@ -222,7 +227,8 @@ class Controller:
             _Duty(COMPARE_SECONDS, self._compare),
             _Duty(HEARTBEAT_SECONDS, self._report_heartbeat),
             _Duty(SWEEP_SECONDS, self._sweep_without_beat),
-            _Duty(SWEEP_SECONDS, self._compare_short_nodes),
+            _Duty(0, self._nodes.record),
+            _Duty(SWEEP_SECONDS, self._nodes.recheck),
         ]
         duties[0].run_if_due()
         if self._is_foreign:
@@ -263,7 +269,12 @@ class Controller:
     ) -> Reflector:
         events = EventFilter.of_children(kind)
         on_list, on_event = partial(watched.on_children, events), partial(watched.on_child, events)
-        return self._reflector(cluster, kind, on_list, on_event, watched.child_label)
+        label = watched.child_label
+        if kind != POD:
+            return self._reflector(cluster, kind, on_list, on_event, label)
+        first_list, first_event = self._nodes.pods_of(label)
+        both = _both(first_list, on_list), _both(first_event, on_event)
+        return self._reflector(cluster, kind, *both, label)
 
     def _reflector(
         self,
@@ -296,28 +307,6 @@ class Controller:
         finally:
             connection.close()
 
-    def _all_nodes(self, listing: Listing) -> None:
-        self._nodes = {node["metadata"]["name"]: _is_ready(node) for node in listing.items}
-        self._gpus = {node["metadata"]["name"]: gpus_offered(node) for node in listing.items}
-        enqueue(UnitTask.COMPARE_NODES, queue=Queue.PERIODIC)
-
-    def _node(self, type_: str, node: Manifest) -> None:
-        name = node["metadata"]["name"]
-        gpus = 0 if type_ == "DELETED" else gpus_offered(node)
-        if gpus != self._gpus.get(name, 0):  # Nodes without GPUs require no comparison.
-            enqueue(UnitTask.COMPARE_NODES, queue=Queue.PERIODIC)
-        if type_ == "DELETED":
-            self._nodes.pop(name, None)
-            self._gpus.pop(name, None)
-        else:
-            self._nodes[name] = _is_ready(node)
-            self._gpus[name] = gpus
-
-    def _compare_short_nodes(self) -> None:
-        """Compare if a node has a shortage: the end of its pods causes no node event."""
-        if short_nodes():
-            enqueue(UnitTask.COMPARE_NODES, queue=Queue.PERIODIC)
-
     def _report_heartbeat(self) -> None:
         """Record a heartbeat and the nodes, if all reflectors are synced and none fails."""
         if not all(reflector.is_synced for reflector in self._reflectors):
@@ -326,9 +315,9 @@ class Controller:
             delete_heartbeat(Part.CONTROLLER)
             return
         report_heartbeat(Part.CONTROLLER)
-        ready = sum(self._nodes.values())
+        nodes, ready = self._nodes.counts()
         ClusterState.objects.filter(id=ClusterState.SINGLETON).update(
-            node_count=len(self._nodes), ready_node_count=ready, seen_at=Now()
+            node_count=nodes, ready_node_count=ready, seen_at=Now()
         )
 
     def _compare(self) -> None:
@@ -381,5 +370,11 @@ class _Duty:
             logger.warning("the database does not respond: %s", error)
 
 
-def _is_ready(node: Manifest) -> bool:
-    return condition(node, "Ready").get("status") == "True"
+def _both(first: Callable[_P, None], second: Callable[_P, None]) -> Callable[_P, None]:
+    """Return a callback that calls both callbacks in this order."""
+
+    def call(*args: _P.args, **kwargs: _P.kwargs) -> None:
+        first(*args, **kwargs)
+        second(*args, **kwargs)
+
+    return call

@@ -17,5 +17,7 @@ def execute(cluster: Cluster, action: Action) -> None:
             cluster.apply(kind, manifest, force=force)
         case Patch(kind, namespace, name, patch):
             cluster.merge_patch(kind, name, patch, namespace=namespace)
-        case Delete(kind, namespace, name, uid):
-            cluster.delete(kind, name, namespace=namespace, uid=uid)
+        case Delete(kind, namespace, name, uid, version):
+            cluster.delete(
+                kind, name, namespace=namespace, uid=uid, resource_version=version or None
+            )

@@ -9,13 +9,14 @@ import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from http import HTTPStatus
 from typing import Any, Generic, TypeVar
 
 from django.db.models import F, QuerySet
 from django.db.models.functions import Now
 
 from gpuplatform import clock
-from gpuplatform.errors import ClusterConflict, ClusterError, Retry
+from gpuplatform.errors import ClusterConflict, ClusterError, ClusterRejected, Retry
 from gpuplatform.kube.client import Cluster
 from gpuplatform.kube.deadline import deadline
 from gpuplatform.kube.kinds import Manifest, ResourceKind
@@ -211,23 +212,32 @@ def status_fields(resource: Manifest, status: Status) -> Manifest:
 def _write_status(
     cluster: Cluster, kind: ResourceKind, resource: Manifest, status: Status | None
 ) -> Manifest:
-    """Write the status if it differs. Return the resource after the write."""
+    """Write the status if it differs. Return the resource after the write.
+
+    Raises:
+        ClusterConflict: If the resource was changed or deleted after it was read.
+    """
     if status is None:
         return resource
     wanted = status_fields(resource, status)
     if not status_differs(resource.get("status") or {}, wanted):
         return resource
     metadata = resource["metadata"]
-    return cluster.merge_patch(
-        kind,
-        metadata["name"],
-        {
-            "metadata": {key: metadata[key] for key in ("uid", "resourceVersion")},
-            "status": {**wanted, "lastSyncTime": clock.rfc3339(clock.now())},
-        },
-        namespace=metadata["namespace"],
-        subresource="status",
-    )
+    try:
+        return cluster.merge_patch(
+            kind,
+            metadata["name"],
+            {
+                "metadata": {key: metadata[key] for key in ("uid", "resourceVersion")},
+                "status": {**wanted, "lastSyncTime": clock.rfc3339(clock.now())},
+            },
+            namespace=metadata["namespace"],
+            subresource="status",
+        )
+    except ClusterRejected as error:
+        if error.status == HTTPStatus.NOT_FOUND:  # Deleted after it was read.
+            raise ClusterConflict(str(error), reason=error.reason, status=error.status) from error
+        raise
 
 
 def _finish_failed(lease: RowLease[RowT], retry_after: float | None, error: str) -> float | None:

@@ -80,12 +80,20 @@ def compare(cluster: Cluster) -> str:
     if difference != state.recovery_reason:
         ClusterState.objects.filter(id=state.id).update(recovery_reason=difference)
         if difference:
-            logger.error("%s Stop the platform and run 'manage.py recover'.", difference)
+            logger.error("%s Stop the platform and run '%s'.", difference, recovery_command())
         else:
             logger.warning("the epochs of cluster and database match again")
     if not difference and not state.epoch_is_established:
         ClusterState.objects.filter(id=state.id).update(epoch_is_established=True)
     return difference
+
+
+def recovery_command() -> str:
+    """Return the command that imports the state of the cluster into this installation.
+
+    In development mode, the servers run only while `make` runs.
+    """
+    return "make recover" if settings.GPUPLATFORM_DEV else "manage.py recover"
 
 
 def advance(cluster: Cluster) -> None:

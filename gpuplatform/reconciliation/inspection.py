@@ -15,6 +15,7 @@ from gpuplatform.kube.fields import condition, field, items, number, text
 from gpuplatform.kube.kinds import (
     DEPLOYMENT,
     EVENT,
+    JOB,
     POD,
     REPLICA_SET,
     SERVICE,
@@ -47,7 +48,9 @@ class Subject:
     label: str
     """Key of the label of its pods and ReplicaSets. The value is the name of the resource."""
     dependents: str
-    """Name of its Deployment and its Service."""
+    """Name of its Deployment, its Job and its Service."""
+    has_job: bool = False
+    """Whether a Job may run its pods."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +74,7 @@ class Inspection:
 
     resource: Manifest | None = None
     deployment: Manifest | None = None
+    job: Manifest | None = None
     service: Manifest | None = None
     replica_sets: Sequence[Manifest] = ()
     pods: Sequence[Manifest] = ()
@@ -140,17 +144,19 @@ class _Requests:
         resource = self._send(lambda: cluster.get(subject.kind, subject.name, **place))
         deployment = self._send(lambda: cluster.get(DEPLOYMENT, subject.dependents, **place))
         service = self._send(lambda: cluster.get(SERVICE, subject.dependents, **place))
-        roots = _uids([self._own(deployment)])
+        job = self._send(self._job) if subject.has_job else None
+        roots = _uids([self._own(deployment), self._own(job)])
         replica_sets = self._owned_by(REPLICA_SET, roots)
         owners = [*roots, *_uids(replica_sets)]
         pods = sorted(self._owned_by(POD, owners), key=is_ready)[:MAX_PODS]
-        objects = [self._own(deployment), *replica_sets[:1], *pods]
+        objects = [self._own(deployment), self._own(job), *replica_sets[:1], *pods]
         uids = [subject.uid, *_uids(objects)][:MAX_OBJECTS]
         events = self._send(lambda: events_about(cluster, subject.namespace, uids)) or []
         log_of, log = self._log(pods[0]) if pods else ("", "")
         return Inspection(
             resource=resource if field(resource, "metadata", "uid") == subject.uid else None,
             deployment=self._own(deployment),
+            job=self._own(job),
             service=self._own(service),
             replica_sets=replica_sets,
             pods=pods,
@@ -159,6 +165,10 @@ class _Requests:
             log_of=log_of,
             faults=tuple(dict.fromkeys(self._faults)),
         )
+
+    def _job(self) -> Manifest | None:
+        subject = self._subject
+        return self._cluster.get(JOB, subject.dependents, namespace=subject.namespace)
 
     def _send(self, request: Callable[[], ResultT | None]) -> ResultT | None:
         if self._is_unreachable:

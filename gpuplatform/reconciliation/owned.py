@@ -11,7 +11,7 @@ from typing_extensions import override
 
 from gpuplatform.errors import ClusterForbidden, ClusterRejected
 from gpuplatform.kube.client import Cluster
-from gpuplatform.kube.kinds import Manifest, ResourceKind
+from gpuplatform.kube.kinds import EVENT, Manifest, ResourceKind
 from gpuplatform.planning.comparison import status_differs
 from gpuplatform.planning.plan import Absent, Observation, Plan, Present, Unknown
 from gpuplatform.reconciliation.driver import status_fields
@@ -36,6 +36,9 @@ class Owned(Protocol):
         self, kind: ResourceKind, namespace: str, owner: str
     ) -> Observation[Sequence[Manifest]]:
         """Return the objects with the label of the owner."""
+
+    def events(self, namespace: str, uid: str) -> Observation[Sequence[Manifest]]:
+        """Return the Events about the object with the UID."""
 
 
 class LiveObjects(Owned):
@@ -80,6 +83,15 @@ class LiveObjects(Owned):
             )
         )
 
+    @override
+    def events(self, namespace: str, uid: str) -> Observation[Sequence[Manifest]]:
+        selector = f"involvedObject.uid={uid}"
+        return _known(
+            lambda: tuple(
+                self._cluster.list(EVENT, namespace=namespace, field_selector=selector).items
+            )
+        )
+
 
 class ListedObjects(Owned):
     """A reader that lists all objects with the label once, when the reader is created.
@@ -117,6 +129,10 @@ class ListedObjects(Owned):
         self, kind: ResourceKind, namespace: str, owner: str
     ) -> Observation[Sequence[Manifest]]:
         return Present(tuple(self._by_owner.get((kind, namespace, owner), ())))
+
+    @override
+    def events(self, namespace: str, uid: str) -> Observation[Sequence[Manifest]]:
+        return Unknown("Events are not listed.")
 
     def add(self, kind: ResourceKind, items: Sequence[Manifest]) -> None:
         """Add objects that are found by name, also if they do not have the label."""

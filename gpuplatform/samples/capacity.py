@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 
 from pydantic import BaseModel, ConfigDict
 
+from gpuplatform.workloads.resources import GPU_RESOURCE
+
 
 class _Value(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -15,7 +17,7 @@ class _Value(BaseModel):
 class SpecCapacity(_Value):
     """The capacity of one GPU spec, in numbers of units except in `gpus`.
 
-    `ready + claimed + starting + failed + deleting` always equals `total`.
+    `ready + withheld + claimed + starting + failed + deleting` always equals `total`.
     """
 
     name: str
@@ -23,6 +25,8 @@ class SpecCapacity(_Value):
     """The GPU product, or an empty string for any product."""
     gpu: int = 0
     """Number of GPUs of one unit."""
+    resource_name: str = GPU_RESOURCE
+    """The extended resource that `gpu` counts."""
     is_catalogued: bool = True
     """Whether the catalogue contains the spec. Resources created with kubectl can name any."""
     misfit: str = ""
@@ -31,8 +35,9 @@ class SpecCapacity(_Value):
     warm_target: int = 0
     is_top_up_paused: bool = False
     free: int | None = None
-    """Number of further units that fit the free GPUs of the product, `None` if unknown."""
+    """Number of further units that the nodes would take now, `None` if unknown."""
     ready: int = 0
+    withheld: int = 0
     claimed: int = 0
     starting: int = 0
     failed: int = 0
@@ -42,10 +47,24 @@ class SpecCapacity(_Value):
     consumed: int = 0
     deleted: int = 0
     pods_of_pools: int = 0
-    gpus: Mapping[str, int] = {}
-    """Number of GPUs by use. The keys are `units.capacity.USES`."""
+    gpus_by_resource: Mapping[str, Mapping[str, int]] = {}
+    """Number of GPUs that pods hold on nodes, by use, by resource. The uses are
+    `units.capacity.SPEC_USES`. Units keep their resource when the catalogue changes, so that a
+    spec can have several."""
+    wanted_by_resource: Mapping[str, int] = {}
+    """Number of GPUs that are requested and that no node holds, by resource."""
     idle_gpu_seconds_day: int = 0
     """GPU-seconds for which ready stock was idle within the last day."""
+
+    @property
+    def gpus(self) -> Mapping[str, int]:
+        """Number of GPUs of the resource of the spec, by use."""
+        return self.gpus_by_resource.get(self.resource_name, {})
+
+    @property
+    def wanted(self) -> int:
+        """Number of requested GPUs of the resource of the spec that no node holds."""
+        return self.wanted_by_resource.get(self.resource_name, 0)
 
     @property
     def total(self) -> int:
@@ -54,17 +73,29 @@ class SpecCapacity(_Value):
 
 
 class ProductCapacity(_Value):
-    """The capacity of one GPU product, in numbers of GPUs except in `nodes`."""
+    """The capacity of one resource of one GPU product, in numbers of GPUs except in `nodes`.
+
+    `free` and the sum of `gpus` always equal `allocatable`.
+    """
 
     name: str
-    """The product, or an empty string for nodes and specs without a product."""
+    """The product, which is a label of the nodes; an empty string for nodes without the label."""
+    resource_name: str = GPU_RESOURCE
+    """The extended resource whose units are counted."""
     nodes: int = 0
     total: int = 0
     """Number of GPUs of the nodes, including GPUs that are not allocatable."""
     allocatable: int = 0
     free: int = 0
-    """Number of GPUs that no pod of the platform holds."""
+    """Number of allocatable GPUs that no pod holds."""
+    free_closed: int = 0
+    """The part of `free` on nodes that accept no pods, for example cordoned ones."""
+    largest_free: int = 0
+    """Largest number of free GPUs of one node that accepts pods."""
     gpus: Mapping[str, int] = {}
+    """Number of GPUs that pods hold, by use. The uses are `units.capacity.USES`."""
+    excess: int = 0
+    """Number of GPUs that pods hold beyond what their nodes offer."""
 
 
 class Capacity(_Value):

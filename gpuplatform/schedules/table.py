@@ -91,7 +91,14 @@ SCHEDULES: Final = (
         "Compare GPUs of nodes",
         UnitTask.COMPARE_NODES,
         2 * MINUTE,
-        "Finds nodes that offer fewer GPUs than their pods hold. Stock on them is not claimed.",
+        "Corrects the mirror of the nodes, and withholds stock whose node would not take a unit."
+        " Records the images of nodes with units.",
+    ),
+    Schedule(
+        "Keep warm images",
+        UnitTask.KEEP_WARM_IMAGES,
+        MINUTE,
+        "Creates and deletes the pods that keep the warm images of GPU specs on nodes.",
     ),
     Schedule(
         "Delete leftovers of GPU units",
@@ -104,6 +111,18 @@ SCHEDULES: Final = (
         UnitTask.TOP_UP_STOCK,
         30,
         "Seeds stock up to the warm targets and removes the stock of disabled GPU specs.",
+    ),
+    Schedule(
+        "Match capacity requests",
+        UnitTask.SWEEP_REQUESTS,
+        15,
+        "Grants free stock to waiting requests, in case a hint was lost.",
+    ),
+    Schedule(
+        "Drain nodes",
+        UnitTask.SWEEP_DRAINS,
+        15,
+        "Moves stock from drained nodes, and stops units whose notice has expired.",
     ),
     Schedule(
         "Sample capacity",

@@ -25,8 +25,10 @@ RESERVATION_IMAGE = ENVIRONMENT.gpuplatform_reservation_image
 SIDECAR_IMAGE = ENVIRONMENT.gpuplatform_sidecar_image
 PULL_SECRETS = ENVIRONMENT.pull_secrets
 LEASE_SECONDS = ENVIRONMENT.gpuplatform_lease_seconds
+PREEMPTION_NOTICE_SECONDS = ENVIRONMENT.gpuplatform_preemption_notice_seconds
 FRESH_SECONDS = ENVIRONMENT.gpuplatform_fresh_seconds
 WEB_THREADS = ENVIRONMENT.gpuplatform_web_threads
+SYNC_WAIT_SECONDS = ENVIRONMENT.gpuplatform_sync_wait_seconds
 KUBE_MODE = ENVIRONMENT.effective_kube_mode()
 KUBECONFIG = ENVIRONMENT.effective_kubeconfig()
 PORT = ENVIRONMENT.effective_port()
@@ -135,6 +137,7 @@ REDIS_URL = ENVIRONMENT.effective_url("REDIS_URL")
 NATS_URL = ENVIRONMENT.effective_url("NATS_URL")
 NATS_SEED = ENVIRONMENT.effective_nats_seed()
 NATS_REPLICAS = ENVIRONMENT.gpuplatform_nats_replicas
+WEBHOOK_NETWORKS = ENVIRONMENT.webhook_networks
 
 # The visibility timeout exceeds the time limit of tasks. It is the same in every process, because
 # the shortest one applies to all. Sweeps of due rows, not this timeout, prevent lost work.

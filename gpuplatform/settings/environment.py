@@ -7,6 +7,7 @@ other module reads settings from `os.environ`. `docs/configuration.md` is genera
 import json
 import os
 import secrets
+from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
 from typing import Literal
 from urllib.parse import urlsplit
@@ -42,7 +43,8 @@ class Environment(BaseSettings):
     )
     gpuplatform_secret_key: str = Field(
         default="",
-        description="Key that signs sessions. Required outside development mode.",
+        description="Key that signs sessions, links and webhooks. Required outside development"
+        " mode.",
         json_schema_extra={"secret": True},
     )
     gpuplatform_allowed_hosts: str = Field(
@@ -78,6 +80,13 @@ class Environment(BaseSettings):
         le=300,
         description="Duration in seconds after which a row lease expires if its worker has died.",
     )
+    gpuplatform_preemption_notice_seconds: int = Field(
+        default=60,
+        ge=30,
+        le=600,
+        description="Time in seconds between the notice to a preemptible unit and its stop for"
+        " another request.",
+    )
     gpuplatform_fresh_seconds: int = Field(
         default=40,
         ge=8,
@@ -89,6 +98,13 @@ class Environment(BaseSettings):
         ge=1,
         le=256,
         description="Number of threads of a web worker. At most half of them serve long polling.",
+    )
+    gpuplatform_sync_wait_seconds: int = Field(
+        default=60,
+        ge=1,
+        le=600,
+        description="Maximum duration in seconds that a `sync` invocation waits for its result. "
+        "Keep it below the timeout of a proxy in front of the platform.",
     )
     gpuplatform_drain_seconds: int = Field(
         default=10,
@@ -134,6 +150,11 @@ class Environment(BaseSettings):
     )
     gpuplatform_nats_replicas: int = Field(
         default=1, ge=1, le=5, description="Number of NATS servers that store each message."
+    )
+    gpuplatform_webhook_networks: str = Field(
+        default="",
+        description="Networks to which webhooks may be sent in addition to public addresses, such"
+        " as '10.0.5.0/24', separated by commas. In development mode, it defaults to loopback.",
     )
     kubeconfig: str = Field(
         default="", description="Path of the kubeconfig file of a real cluster."
@@ -198,6 +219,17 @@ class Environment(BaseSettings):
     def pull_secrets(self) -> tuple[str, ...]:
         """The names of the Secrets with which nodes pull images."""
         return tuple(_parts(self.gpuplatform_pull_secrets))
+
+    @field_validator("gpuplatform_webhook_networks")
+    @classmethod
+    def _are_networks(cls, texts: str) -> str:
+        return ",".join(str(ip_network(text)) for text in _parts(texts))
+
+    @property
+    def webhook_networks(self) -> tuple[IPv4Network | IPv6Network, ...]:
+        """The networks to which webhooks may be sent in addition to public addresses."""
+        default = "127.0.0.0/8,::1/128" if self.gpuplatform_dev else ""
+        return tuple(map(ip_network, _parts(self.gpuplatform_webhook_networks or default)))
 
     @property
     def allowed_hosts(self) -> list[str]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 from urllib.parse import urlencode
 
 from django.contrib import admin
@@ -12,25 +12,66 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from typing_extensions import override
 
+from gpuplatform.adminkit.actions.action import Action, ActionRequest, ActionResult, Values
+from gpuplatform.adminkit.actions.forms import DeclaredForm
+from gpuplatform.adminkit.actions.model_admin import ActionAdmin
 from gpuplatform.adminkit.detail.panels import Detail, Fact, RelatedRow
 from gpuplatform.adminkit.display.age import age_html
 from gpuplatform.adminkit.display.badges import Shape, shape_badge
 from gpuplatform.adminkit.display.counts import capped, capped_counts
+from gpuplatform.adminkit.display.text import gpu_value
 from gpuplatform.adminkit.lists.filters import PhaseTabs, TenantFilter
 from gpuplatform.adminkit.lists.model_admin import ObjectAdmin, Usage
 from gpuplatform.tenancy import admin_people, admin_tokens
 from gpuplatform.tenancy.models import Tenant
+from gpuplatform.tenancy.requests import PriorityLimit
+from gpuplatform.tenancy.services import tenant_limit_priority
 
 FAILED = "Failed"
 __all__ = ["admin_people", "admin_tokens"]
 
 
+class PriorityForm(DeclaredForm):
+    """The form that changes the priority limit of tenants."""
+
+    declaration = PriorityLimit
+    field_names = ("maxPriority",)
+    required_names = frozenset(field_names)
+
+
+def _limit(request: ActionRequest) -> ActionResult:
+    most = request.parse(PriorityLimit).max_priority
+    if tenant_limit_priority(tenant=request.row, most=most):
+        return ActionResult(f"Changed to {most}.")
+    return ActionResult(f"It is {most} already.", is_replay=True)
+
+
+def _limit_consequence(rows: Sequence[Tenant], values: Values) -> str:
+    names = f"'{rows[0]}'" if len(rows) == 1 else f"these {len(rows)} tenants"
+    return (
+        f"Requests of {names} can have a priority of at most {values['maxPriority']}. The priority"
+        " of requests that exist does not change."
+    )
+
+
+LIMIT_PRIORITY: Final = Action(
+    name="limit",
+    label="Limit priority",
+    consequence=_limit_consequence,
+    service=_limit,
+    form=PriorityForm,
+    initial=lambda tenant: {"maxPriority": tenant.max_priority},
+)
+
+
 @admin.register(Tenant)
-class TenantAdmin(ObjectAdmin):
+class TenantAdmin(ActionAdmin):
     """The tenants and their usage."""
 
+    row_actions = (LIMIT_PRIORITY,)
     search_order = 6
-    list_display = ("name", "namespace", "units", "failed", "gpus", "since")
+    list_display = ("name", "namespace", "units", "failed", "gpus", "max_priority", "since")
+    list_display_links = ("name",)
     search_fields = ("name", "namespace")
     search_help_text = "name or namespace"
 
@@ -49,7 +90,7 @@ class TenantAdmin(ObjectAdmin):
     @admin.display(description="GPUs")
     def gpus(self, row: Any) -> str:
         """Return the number of GPUs that the units of the tenant hold."""
-        return str(row.usage.gpus) if row.usage else ""
+        return _gpus(row.usage) if row.usage else ""
 
     @admin.display(description="Since")
     def since(self, row: Tenant) -> SafeString:
@@ -78,7 +119,11 @@ class TenantAdmin(ObjectAdmin):
             title=row.name,
             badge=shape_badge(Shape.READY, "Active"),
             since=age_html(row.created_at),
-            facts=[Fact("Namespace", row.namespace), Fact.time("Created", row.created_at)],
+            facts=[
+                Fact("Namespace", row.namespace),
+                Fact("Largest priority", str(row.max_priority)),
+                Fact.time("Created", row.created_at),
+            ],
         )
 
     @override
@@ -86,9 +131,16 @@ class TenantAdmin(ObjectAdmin):
         context = super().page_context(request, row)
         detail: Detail = context["detail"]
         usage = _usage(request, [row.pk])[row.pk]
-        held = [Fact("GPUs held", str(usage.gpus))] if usage else []
+        held = [Fact("GPUs held", _gpus(usage))] if usage else []
         facts = [*detail.facts, *held, *_lists(request, row)]
         return {**context, "detail": replace(detail, facts=facts)}
+
+
+def _gpus(usage: Usage) -> str:
+    """Return the numbers of GPUs by resource; the default resource is not named."""
+    held = {resource: number for resource, number in usage.gpus.items() if number}
+    parts = [gpu_value(number, resource) for resource, number in sorted(held.items())]
+    return " · ".join(parts) or "0"
 
 
 def _usage(request: HttpRequest, tenants: Collection[int]) -> dict[int, Usage | None]:

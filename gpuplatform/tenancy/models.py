@@ -20,10 +20,20 @@ class Tenant(models.Model):
     namespace = models.CharField(
         max_length=63, unique=True, help_text="Namespace of the units of the tenant."
     )
+    max_priority = models.PositiveSmallIntegerField(
+        default=0,
+        db_default=0,
+        help_text="Largest priority from 0 to 100 that a request of the tenant may have.",
+    )
     created_at = models.DateTimeField(auto_now_add=True, help_text="Time of creation.")
 
     class Meta:
         ordering: ClassVar[list[str]] = ["name"]
+        constraints: ClassVar[list[models.BaseConstraint]] = [
+            models.CheckConstraint(
+                condition=models.Q(max_priority__lte=100), name="tenant_priority_is_valid"
+            ),
+        ]
 
     @override
     def __str__(self) -> str:

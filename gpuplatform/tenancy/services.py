@@ -1,4 +1,4 @@
-"""Creates, verifies and revokes API tokens. The only writer of `ApiToken`."""
+"""Limits tenants; creates, verifies and revokes API tokens. The only writer of both tables."""
 
 import hashlib
 import secrets
@@ -18,6 +18,15 @@ TOKEN_PREFIX: Final = "gpu_"  # noqa: S105 - not a secret; lets scanners find le
 SECRET_BYTES: Final = 32
 HINT_LENGTH: Final = 8
 USE_RECORDED_EVERY: Final = timedelta(minutes=1)
+
+
+def tenant_limit_priority(*, tenant: Tenant, most: int) -> bool:
+    """Set the largest priority of requests of a tenant, and return whether it was another one.
+
+    The priority of requests that wait does not change.
+    """
+    others = Tenant.objects.filter(pk=tenant.pk).exclude(max_priority=most)
+    return bool(others.update(max_priority=most))
 
 
 def token_create(

@@ -9,7 +9,7 @@ from gpuplatform.lifecycle.explanations import Explanation
 
 
 class StartupCause(StrEnum):
-    """The cause that prevents a pod from running or becoming ready.
+    """The cause that prevents a pod from running or becoming ready, or from starting on a node.
 
     `PodRejected` includes quotas and policies, because the Deployment reports both as
     `FailedCreate`; only the message differs.
@@ -26,6 +26,13 @@ class StartupCause(StrEnum):
     POD_FAILED = "PodFailed"
     NODE_UNREACHABLE = "NodeUnreachable"
     NOT_READY = "NotReady"
+    NODE_MISSING = "NodeMissing"
+    NODE_NOT_READY = "NodeNotReady"
+    NODE_CORDONED = "NodeCordoned"
+    NODE_UNDER_PRESSURE = "NodeUnderPressure"
+    NODE_TAINTED = "NodeTainted"
+    NODE_LABELS_DIFFER = "NodeLabelsDiffer"
+    GPUS_MISSING = "GPUsMissing"
 
 
 UNPLACED: Final = frozenset({StartupCause.UNSCHEDULABLE, StartupCause.POD_REJECTED})
@@ -94,7 +101,7 @@ FAILURE_CAUSES: Final[Mapping[str, Explanation]] = MappingProxyType(
             title="Out of memory",
         ),
         StartupCause.CONTAINER_EXITED: Explanation(
-            "A container exited, although it must keep running.",
+            "A container exited with an error, or although it must keep running.",
             "Check the log, then correct the command, its arguments or the image.",
             title="Container exited",
         ),
@@ -110,6 +117,7 @@ FAILURE_CAUSES: Final[Mapping[str, Explanation]] = MappingProxyType(
 DELAY_CAUSES: Final[Mapping[str, Explanation]] = MappingProxyType(
     {
         StartupCause.IMAGE_PULL_FAILED: FAILURE_CAUSES[StartupCause.IMAGE_PULL_FAILED],
+        StartupCause.UNSCHEDULABLE: FAILURE_CAUSES[StartupCause.UNSCHEDULABLE],
         StartupCause.NODE_UNREACHABLE: Explanation(
             "The node of the pod no longer sends its status to the API server.",
             "Check the node. If it is lost, delete the node or its pods.",
@@ -123,3 +131,57 @@ DELAY_CAUSES: Final[Mapping[str, Explanation]] = MappingProxyType(
     }
 )
 """The explanation of each cause that delays a pod that has not failed."""
+
+NODE_CAUSES: Final[Mapping[str, Explanation]] = MappingProxyType(
+    {
+        StartupCause.NODE_MISSING: Explanation(
+            "The node no longer exists.",
+            "No action is required: the cluster deletes the pods of the node.",
+            title="Node does not exist",
+        ),
+        StartupCause.NODE_NOT_READY: Explanation(
+            "The node is not ready.",
+            "Check the kubelet of the node.",
+            title="Node not ready",
+        ),
+        StartupCause.NODE_CORDONED: Explanation(
+            "The node is cordoned, so that no pod is scheduled on it.",
+            "Uncordon the node when its maintenance has ended.",
+            title="Node cordoned",
+        ),
+        StartupCause.NODE_UNDER_PRESSURE: Explanation(
+            "The node lacks memory, disk space or process ids, and accepts no pods.",
+            "Release the resource on the node that the message names.",
+            title="Node under pressure",
+        ),
+        StartupCause.NODE_TAINTED: Explanation(
+            "The node has a taint that the pods of units do not tolerate.",
+            "Remove the taint, or add a toleration to the GPU spec and seed new stock.",
+            title="Node tainted",
+        ),
+        StartupCause.NODE_LABELS_DIFFER: Explanation(
+            "The node does not have the labels that the placement of the unit requires.",
+            "Correct the labels of the node, or change the GPU spec and seed new stock.",
+            title="Node labels differ",
+        ),
+        StartupCause.GPUS_MISSING: Explanation(
+            "The node offers fewer GPUs than its pods hold.",
+            "Find out why the node lost GPUs.",
+            title="GPUs missing",
+        ),
+    }
+)
+"""The explanation of each cause for which a node does not take the pod of a unit."""
+
+END_CAUSES: Final[Mapping[str, Explanation]] = MappingProxyType(
+    {
+        cause: FAILURE_CAUSES[cause]
+        for cause in (
+            StartupCause.CONTAINER_EXITED,
+            StartupCause.OUT_OF_MEMORY,
+            StartupCause.CONTAINER_CREATE_FAILED,
+            StartupCause.POD_FAILED,
+        )
+    }
+)
+"""The explanation of each cause of a program that failed."""

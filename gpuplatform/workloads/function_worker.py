@@ -5,7 +5,7 @@ because the sidecar reads neither the database nor the cluster.
 """
 
 import re
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 from pydantic import AfterValidator, ConfigDict, Field, field_validator
 from pydantic_core.core_schema import ValidationInfo
@@ -27,7 +27,9 @@ SIDECAR_PORT: Final = 8091
 """Port of the sidecar's health server. The containers of a pod share their ports."""
 
 _PATH: Final = r"/[A-Za-z0-9._~/-]{0,199}"
-_PATH_AND_QUERY: Final = rf"{_PATH}(\?([A-Za-z0-9._~/?:@!&'()*+,;=-]|%[0-9A-Fa-f]{{2}}){{0,199}})?"
+_PATH_AND_QUERY: Final = (
+    rf"{_PATH}(\?([A-Za-z0-9._~/?:@!$&'()*+,;=-]|%[0-9A-Fa-f]{{2}}){{0,199}})?"
+)
 _SOCKET: Final = rf"{SOCKET_DIRECTORY}/[A-Za-z0-9._-]{{1,60}}"
 _QUEUE_URL: Final = r"(nats|tls)://[A-Za-z0-9.:\[\]_-]{1,253}"
 
@@ -146,8 +148,13 @@ class Framework(SpecModel):
         default="/invoke",
         alias="invokePath",
         json_schema_extra={"pattern": f"^{_PATH_AND_QUERY}$"},
-        description="HTTP path to which the sidecar posts invocations. It can contain a query.",
+        description="HTTP path to which the sidecar sends invocations. It can contain a query.",
         examples=["/invoke"],
+    )
+    method: Literal["POST", "PUT", "PATCH", "GET"] = Field(
+        default="POST",
+        description="HTTP method with which the sidecar sends invocations.",
+        examples=["POST"],
     )
     health_path: HttpPath = Field(
         default="/healthz",

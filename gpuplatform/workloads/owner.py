@@ -1,4 +1,4 @@
-"""Rules for resources that own a Deployment and a Service. Pure; accept any input.
+"""Rules for resources that own a Deployment or a Job, and a Service. Pure; accept any input.
 
 An app declares an `Owner`. Its planner uses the owner for the status, for the time of the next
 run, and for the plan of a resource that is being deleted, has an invalid spec, could not be read,
@@ -101,6 +101,12 @@ class Children:
     """The settings that the pods depend on."""
     at: datetime | None = None
     """Time of the read. If it is `None`, failed image pulls have no grace period."""
+    kind: ResourceKind = DEPLOYMENT
+    """The kind of the object that runs the pods."""
+
+    def workloads(self) -> Sequence[tuple[ResourceKind, Observation[Manifest]]]:
+        """Return the objects that run pods, by kind."""
+        return ((DEPLOYMENT, self.deployment),)
 
     @property
     def live_deployment(self) -> Manifest:
@@ -110,7 +116,7 @@ class Children:
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """A kind of resource that owns a Deployment and a Service."""
+    """A kind of resource that owns objects that run pods, and a Service."""
 
     noun: str
     """Name of the kind in messages, such as `stock pool`."""
@@ -119,14 +125,14 @@ class Owner:
     uid_paths: Mapping[ResourceKind, Sequence[str]]
     """Path to the UID of the resource in owned objects, by kind. A kind without a path has no
     UID."""
-    service_refused: str
-    """Reason if the Service cannot be read or written."""
-    deployment_refused: str
-    """Reason if the Deployment cannot be read or written."""
+    refused: Mapping[ResourceKind, str]
+    """Reason if an object cannot be read or written, by its kind."""
     resting: str
     """Phase of a resource without desired pods: `Empty` or `Stopped`."""
     fields: Sequence[str]
     """Status fields of the kind. They keep their values if no newer values are known."""
+    ended: str = ""
+    """Phase of a resource whose program ended well, if there is one."""
     degraded: frozenset[str] = field(default=frozenset())
     """Reasons of a resource that is ready but degraded."""
 
@@ -154,10 +160,7 @@ class Owner:
 
     def refusals(self, resource: ResourceView) -> dict[ResourceKind, Status]:
         """Return the status to report if an object cannot be written, by its kind."""
-        return {
-            SERVICE: self.failed(resource, self.service_refused, ""),
-            DEPLOYMENT: self.failed(resource, self.deployment_refused, ""),
-        }
+        return {kind: self.failed(resource, reason, "") for kind, reason in self.refused.items()}
 
     def ending(self, resource: ResourceView) -> Plan:
         """Return the plan of a resource that is being deleted.
@@ -192,15 +195,15 @@ class Owner:
         """
         unread = first_unknown(
             (
-                (self.service_refused, children.service),
-                (self.deployment_refused, children.deployment),
+                (self.refused[SERVICE], children.service),
+                *((self.refused[kind], found) for kind, found in children.workloads()),
                 (PODS_UNREADABLE.value, children.pods),
             )
         )
         if unread is not None:
             status = self.failed(resource, unread[0], f"An object could not be read: {unread[1]}")
             return Plan(status=status, requeue_after=PROGRESS_SECONDS)
-        places = [(DEPLOYMENT, children.deployment)]
+        places = [one for one in children.workloads() if one[0] == children.kind]
         places += [(SERVICE, children.service)] if has_service else []
         for kind, observation in places:
             if isinstance(observation, Present):
@@ -278,9 +281,10 @@ class Owner:
 
     def _event(self, summary: StatusSummary) -> Event | None:
         """Return the Event about the phase; `None` while the resource is progressing."""
-        if summary.phase not in {READY, self.resting, FAILED, TERMINATING}:
+        well = {READY, self.resting, self.ended}
+        if summary.phase not in {*well, FAILED, TERMINATING}:
             return None
-        is_well = summary.phase in {READY, self.resting} and summary.reason not in self.degraded
+        is_well = summary.phase in well and summary.reason not in self.degraded
         type_ = EventType.NORMAL if is_well else EventType.WARNING
         return Event(type_, str(summary.reason), summary.message)
 

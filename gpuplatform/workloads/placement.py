@@ -7,7 +7,9 @@ from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from gpuplatform.formats import names
 from gpuplatform.formats.model import SpecModel
+from gpuplatform.formats.validations import keys_match, validated
 
+PRODUCT_LABEL: Final = "nvidia.com/gpu.product"
 MAX_LABELS: Final = 50
 MAX_TOLERATIONS: Final = 50
 MAX_TOLERATION_SECONDS: Final = 31_536_000
@@ -18,7 +20,16 @@ def _label_value(value: str) -> str:
 
 
 LabelKey = Annotated[str, AfterValidator(names.label_key)]
-LabelValue = Annotated[str, AfterValidator(_label_value)]
+LabelValue = Annotated[
+    str,
+    AfterValidator(_label_value),
+    Field(
+        json_schema_extra={
+            "pattern": f"^({names.LABEL_VALUE})?$",
+            "maxLength": names.LABEL_MAX,
+        }
+    ),
+]
 
 
 class Toleration(SpecModel):
@@ -26,6 +37,10 @@ class Toleration(SpecModel):
 
     key: LabelKey | None = Field(
         default=None,
+        json_schema_extra={
+            "pattern": f"^{names.LABEL_KEY}$",
+            "maxLength": names.LABEL_KEY_MAX,
+        },
         description="Taint key that the toleration applies to. If it is absent, the operator must"
         " be Exists, and the toleration matches all taint keys.",
         examples=["nvidia.com/gpu"],
@@ -79,8 +94,13 @@ class Placement(SpecModel):
         default={},
         alias="nodeSelector",
         max_length=MAX_LABELS,
+        json_schema_extra=validated(
+            keys_match(
+                names.LABEL_KEY, names.LABEL_KEY_MAX, "Must have keys of node labels as keys."
+            )
+        ),
         description="Labels that a node must have so that the pod can be scheduled on it.",
-        examples=[{"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3"}],
+        examples=[{PRODUCT_LABEL: "NVIDIA-H100-80GB-HBM3"}],
     )
     tolerations: Annotated[tuple[Toleration, ...], Field(strict=False)] = Field(
         default=(),

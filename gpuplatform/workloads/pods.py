@@ -4,7 +4,7 @@ Each field is set explicitly. The JSON of a request is never merged into a manif
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from gpuplatform.formats.text import escaped
@@ -13,8 +13,9 @@ from gpuplatform.workloads.placement import Placement
 from gpuplatform.workloads.pod_settings import PodSettings
 from gpuplatform.workloads.probes import container_probes
 from gpuplatform.workloads.process import SecurityContext
+from gpuplatform.workloads.resources import GPU_RESOURCE, amounts
 from gpuplatform.workloads.storage import EPHEMERAL_STORAGE, half_of, storage_limit, volumes
-from gpuplatform.workloads.template import PodTemplate, Port
+from gpuplatform.workloads.template import PodTemplate, Port, Restart
 from gpuplatform.workloads.variables import EnvVar
 
 STOCK_PRIORITY_CLASS: Final = "gpu-platform-stock"
@@ -23,10 +24,15 @@ RESERVATION_COMMAND: Final = ("sh", "-c", "trap : TERM INT; sleep 2147483647 & w
 """The command of a reservation, which exits immediately on SIGTERM."""
 
 CONTAINER_NAME: Final = "runtime-worker"
-GPU_RESOURCE: Final = "nvidia.com/gpu"
 PROGRESS_DEADLINE_SECONDS: Final = 600
 RESERVATION_GRACE_SECONDS: Final = 1
 WORKLOAD_GRACE_SECONDS: Final = 30
+
+_RESTART_POLICIES: Final[Mapping[Restart, str]] = {
+    "always": "Always",
+    "onFailure": "OnFailure",
+    "never": "Never",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +42,18 @@ class Size:
     cpu: str | None
     memory: str | None
     gpu: int
+    resource_name: str = GPU_RESOURCE
+    """The extended resource that `gpu` counts."""
+    further: Mapping[str, str] = field(default_factory=dict)
+    """Further extended resources."""
 
     def resources(self) -> dict[str, str]:
         """Return the requested quantities by resource name."""
-        gpu = str(self.gpu) if self.gpu else None
-        amounts = {"cpu": self.cpu, "memory": self.memory, GPU_RESOURCE: gpu}
-        return {name: amount for name, amount in amounts.items() if amount}
+        found = {"cpu": self.cpu, "memory": self.memory}
+        return {
+            **{name: amount for name, amount in found.items() if amount},
+            **amounts(self.gpu, self.resource_name, self.further),
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +78,7 @@ class Workload:
 def pod_spec(workload: Workload) -> Manifest:
     """Return the spec of the pod."""
     spec: Manifest = {
-        "restartPolicy": "Always",  # A Deployment allows no other value.
+        "restartPolicy": _RESTART_POLICIES[workload.template.restart],
         "priorityClassName": workload.priority_class,
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
@@ -125,6 +137,8 @@ def _container(workload: Workload) -> Manifest:
             {"name": port.name, "containerPort": port.port, "protocol": port.protocol}
             for port in template.ports
         ],
+        # The status of a failed container contains the last lines of its log.
+        "terminationMessagePolicy": "" if workload.is_reservation else "FallbackToLogsOnError",
         "resources": _resources(workload),
         "volumeMounts": [mount for _, mount in _volumes(workload)],
         **_probes(workload),
@@ -148,8 +162,7 @@ def _resources(workload: Workload) -> Manifest:
 
     The pod of a unit must fit where its stock unit was, so it requests no storage.
     """
-    amounts = workload.size.resources()
-    requests, limits = dict(amounts), dict(amounts)
+    requests, limits = workload.size.resources(), workload.size.resources()
     if not workload.is_reservation:
         template = workload.template
         requests[EPHEMERAL_STORAGE] = "0"
@@ -171,7 +184,8 @@ def _platform_variables(workload: Workload) -> Mapping[str, str]:
     """Return the variables of the platform.
 
     Without GPUs, no device plugin sets `NVIDIA_VISIBLE_DEVICES`, and an image that sets it to
-    `all` would have access to all GPUs of the node.
+    `all` would have access to all GPUs of the node. With GPUs of any resource, the variable is
+    left to the device plugin: several plugins share NVIDIA GPUs under other names.
     """
     hidden = {} if workload.size.gpu else {"NVIDIA_VISIBLE_DEVICES": "void"}
     return {**workload.environment, **hidden}

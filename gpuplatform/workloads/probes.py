@@ -15,7 +15,7 @@ MAX_WORDS: Final = 1_000
 TIMEOUT_SECONDS: Final = 5
 
 _KINDS: Final = {
-    "readiness": ("readinessProbe", 2, 6),
+    "readiness": ("readinessProbe", 1, 6),
     "startup": ("startupProbe", 5, 600),
     "liveness": ("livenessProbe", 10, 30),
 }
@@ -158,7 +158,8 @@ def container_probes(
     """
     found: dict[str, Any] = {}
     if readiness is None and port is not None:
-        found["readinessProbe"] = {"tcpSocket": {"port": port}, "periodSeconds": 2}
+        times = {"periodSeconds": 1, "failureThreshold": 6}
+        found["readinessProbe"] = {"tcpSocket": {"port": port}, **times}
     given = {"readiness": readiness, "startup": startup, "liveness": liveness}
     for field, probe in given.items():
         if probe and (handler := probe.handler(port)):

@@ -9,6 +9,7 @@ from pydantic import AfterValidator, Field
 from gpuplatform.formats import names
 from gpuplatform.formats.model import SpecModel
 from gpuplatform.formats.text import container_text, quoted
+from gpuplatform.formats.validations import keys_match, matches, validated
 from gpuplatform.kube.kinds import GROUP, Manifest
 
 MAX_ANNOTATIONS: Final = 100
@@ -21,13 +22,26 @@ _DIRECTORY_MAX: Final = 1024
 
 DOMAINS_OF_THE_PLATFORM: Final = (GROUP, "kubectl.kubernetes.io")
 DOMAINS_THAT_GRANT: Final = (
-    *("cdi.k8s.io", "crio.io"),
+    *("cdi.k8s.io", "crio.io", "nri.io", "noderesource.dev"),
     *("apparmor.security.beta.kubernetes.io", "seccomp.security.alpha.kubernetes.io"),
     *("k8s.v1.cni.cncf.io", "v1.multus-cni.io", "cni.projectcalico.org"),
+    *("ovn.kubernetes.io", "k8s.ovn.org"),
 )
 """Domains of annotations by which a container runtime or a network plugin gives the pod devices,
 privileges or networks."""
-_PREFIXES_THAT_GRANT: Final = ("io.kubernetes.", "io.containerd.", "io.katacontainers.")
+_PREFIXES_THAT_GRANT: Final = (
+    "io.kubernetes.",
+    "io.containerd.",
+    "io.katacontainers.",
+    "run.oci.",
+)
+
+
+_DOMAINS: Final = "|".join(map(re.escape, (*DOMAINS_OF_THE_PLATFORM, *DOMAINS_THAT_GRANT)))
+_REJECTED: Final = (
+    rf"([^/]*\.)?({_DOMAINS})(/[^/]*)?|({'|'.join(map(re.escape, _PREFIXES_THAT_GRANT))}).*"
+)
+"""The regular expression of the keys that `_annotation_key` rejects, for the CRD."""
 
 
 def _working_directory(path: str) -> str:
@@ -85,6 +99,14 @@ Annotations = Annotated[
     ],
     Field(
         max_length=MAX_ANNOTATIONS,
+        json_schema_extra=validated(
+            keys_match(
+                names.LABEL_KEY,
+                names.LABEL_KEY_MAX,
+                "Must have permitted keys of annotations as keys.",
+                f"!{matches('key', _REJECTED)}",
+            )
+        ),
         description="Annotations of the pod, at most 64 KiB in total. Rejected are annotations of"
         " the platform and of kubectl, and annotations by which container runtimes and network"
         " plugins give a pod devices, privileges or networks.",

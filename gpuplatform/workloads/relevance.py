@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from gpuplatform.kube.fields import condition, field, items, number
-from gpuplatform.kube.kinds import DEPLOYMENT, FIELD_MANAGER, POD, Manifest, ResourceKind
+from gpuplatform.kube.kinds import DEPLOYMENT, FIELD_MANAGER, JOB, POD, Manifest, ResourceKind
 from gpuplatform.workloads.startup import is_caught_up, startup_failure
 
 _REVISION: Final = "deployment.kubernetes.io/revision"
@@ -40,7 +40,7 @@ def facts_of(kind: ResourceKind, child: Manifest) -> str:
 
 def is_starting(kind: ResourceKind, child: Manifest) -> bool:
     """Return whether a new owned object has no relevant state yet."""
-    has_state = kind in {DEPLOYMENT, POD} and _state(kind, child) is not None
+    has_state = kind in {DEPLOYMENT, JOB, POD} and _state(kind, child) is not None
     return not has_state and bool(field(child, "metadata", "ownerReferences"))
 
 
@@ -58,13 +58,15 @@ def _state(kind: ResourceKind, child: Manifest) -> Any:
         return _pod_state(child)
     if kind == DEPLOYMENT:
         return _deployment_state(child)
+    if kind == JOB:
+        return _job_state(child)
     return [child.get("spec"), field(child, "metadata", "deletionTimestamp")]
 
 
 def _pod_state(pod: Manifest) -> list[Any] | None:
     """Return the failure, and whether the pod has ended.
 
-    The Deployment reports the readiness, and the `DELETED` event reports the deletion.
+    The Deployment or the Job reports the readiness, and the `DELETED` event reports the deletion.
     """
     failure = startup_failure([pod], {})
     has_ended = field(pod, "status", "phase") in _ENDED
@@ -83,3 +85,17 @@ def _deployment_state(deployment: Manifest) -> list[Any] | None:
     replicas = number(deployment, "status", "replicas")
     reported = [failure.get("status"), failure.get("message")]
     return [generation, is_caught_up(deployment), available, replicas, *reported, is_deleting]
+
+
+def _job_state(job: Manifest) -> list[Any]:
+    """Return the conditions and the counts. A new Job is suspended, and has to be started."""
+    counts = ("active", "ready", "terminating", "succeeded", "failed")
+    conditions = {
+        str(field(one, "type")): field(one, "status") for one in items(job, "status", "conditions")
+    }
+    return [
+        number(job, "metadata", "generation"),
+        [number(job, "status", name) for name in counts],
+        conditions,
+        bool(field(job, "metadata", "deletionTimestamp")),
+    ]

@@ -22,13 +22,17 @@ PULL_GRACE_SECONDS: Final = 20.0
 """Time in seconds after the start of a pod during which a failed image pull is not a failure yet.
 The second attempt often succeeds."""
 
+SCHEDULING_GRACE_SECONDS: Final = 20.0
+"""Time in seconds after the first attempt to schedule a pod during which an unschedulable pod is
+not a failure yet. During a hand-over, the scheduler can see the GPUs of the stock unit in use."""
+
 PROVEN_SECONDS: Final = 60.0
 """Time in seconds that a restarted container must run before the failure of its pod ends."""
 
 _NOT_A_FAILURE = frozenset({"", "ContainerCreating", "PodInitializing"})
 _RETRIED_PULLS = frozenset({"ErrImagePull", "ImagePullBackOff", "RegistryUnavailable"})
 _PULLS = _RETRIED_PULLS | {"InvalidImageName", "ErrImageNeverPull", "ImageInspectError"}
-_START_ERRORS = frozenset({"StartError", "ContainerCannotRun"})
+START_ERRORS: Final = frozenset({"StartError", "ContainerCannotRun"})
 _EVICTIONS = frozenset({"Evicted", "Preempting", "NodeShutdown", "Terminated", "NodeLost"})
 _PULL_DETAIL = "ErrImagePull: "
 """The prefix of the error in the message of a back-off."""
@@ -68,18 +72,18 @@ def startup_failure(
     Args:
         pods: The pods of the Deployment.
         deployment: The Deployment, or an empty dict if it is unknown.
-        at: Time of the read. If it is `None`, a failed image pull has no grace period.
+        at: Time of the read. If it is `None`, failed image pulls and unschedulable pods have no
+            grace period.
     """
     living = _living(pods)
     for pod in living:
-        failure = _node_refusal(pod) or _container_failure(pod) or _pod_failure(pod)
+        failure = node_refusal(pod) or _container_failure(pod) or _pod_failure(pod)
         if failure and not _is_in_grace(pod, failure, at):
             return failure
     for pod in living:
-        scheduled = condition(pod, "PodScheduled")
-        if scheduled.get("status") == "False" and scheduled.get("reason") == "Unschedulable":
-            text = f"No suitable node: {_message(scheduled)}"
-            return _failure(StartupCause.UNSCHEDULABLE, text)
+        failure = _unschedulable(pod)
+        if failure and unschedulable_seconds(pod, at) >= SCHEDULING_GRACE_SECONDS:
+            return failure
     rejected = condition(deployment, "ReplicaFailure")
     if rejected.get("status") == "True":
         text = f"The pod was rejected: {_message(rejected)}"
@@ -90,8 +94,9 @@ def startup_failure(
 def startup_delay(pods: Sequence[Manifest], at: datetime | None = None) -> StartupFailure | None:
     """Return the delay of pods that have not failed, or `None` if no delay is known.
 
-    A delay is an unreachable node, a failed image pull within its grace period, or a running
-    container that is not ready. The text remains the same while the state is unchanged.
+    A delay is an unreachable node, a failed image pull or an unschedulable pod within its grace
+    period, or a running container that is not ready. The text remains the same while the state is
+    unchanged.
     """
     if node := unreachable_node(pods):
         text = f"Node '{node}' is unreachable, so its pod is not ready."
@@ -105,7 +110,27 @@ def startup_delay(pods: Sequence[Manifest], at: datetime | None = None) -> Start
                 f"{failure.text}. The pull is retried, and counts as failed at {end:%H:%M:%S} UTC."
             )
             return replace(failure, text=text)
+    for pod in living:
+        failure = _unschedulable(pod)
+        if failure and unschedulable_seconds(pod, at) < SCHEDULING_GRACE_SECONDS:
+            text = f"{failure.text} The pod starts when a node has room."
+            return replace(failure, text=text)
     return next((found for pod in living if (found := _unready(pod))), None)
+
+
+def unschedulable_seconds(pod: Manifest, at: datetime | None) -> float:
+    """Return for how long a pod has been unschedulable; 0 if it is not.
+
+    Returns infinity if the time of the first attempt or the current time is unknown.
+    """
+    if _unschedulable(pod) is None:
+        return 0.0
+    since = _time(condition(pod, "PodScheduled").get("lastTransitionTime"))
+    if since is None or at is None:
+        return float("inf")
+    seconds = (at - since).total_seconds()
+    # If the clock of the scheduler is far ahead, the time counts as unknown.
+    return float("inf") if seconds <= -SCHEDULING_GRACE_SECONDS else max(seconds, 0.0)
 
 
 def unreachable_node(pods: Sequence[Manifest]) -> str:
@@ -123,6 +148,33 @@ def unreachable_node(pods: Sequence[Manifest]) -> str:
         if statuses == {"Ready": "False", "ContainersReady": "True"} and node and not has_gates:
             return str(node)
     return ""
+
+
+def node_refusal(pod: Manifest) -> StartupFailure | None:
+    """Return the reason for which the node evicted or rejected the pod, or `None`.
+
+    If the program exits with exit code 0 when the kubelet evicts the pod, the pod becomes
+    `Succeeded` without a reason. The kubelet restarts programs of other pods whose restart policy
+    is `Always`, so that these never succeed.
+    """
+    policy, phase = field(pod, "spec", "restartPolicy"), field(pod, "status", "phase")
+    if (policy, phase) == ("Always", "Succeeded"):
+        node = field(pod, "spec", "nodeName")
+        text = f"node '{node}' stopped the pod, whose program exited with exit code 0"
+        return _of_pod(pod, _failure(StartupCause.EVICTED, text))
+    return _pod_failure(pod) if field(pod, "status", "reason") else None
+
+
+def has_failed_pull(pod: Manifest) -> bool:
+    """Return whether the image of a container of the pod could not be pulled."""
+    failures = (_state_failure(state, last) for _, state, last in _container_states(pod))
+    return any(one and one.cause == StartupCause.IMAGE_PULL_FAILED for one in failures)
+
+
+def failure_of_container(status: Any) -> StartupFailure | None:
+    """Return the failure in the status of a container, or `None`."""
+    failure = _state_failure(field(status, "state"), field(status, "lastState"))
+    return replace(failure, text=_shortened(failure.text)) if failure else None
 
 
 def pod_start(
@@ -203,8 +255,7 @@ def _restarted_lately(pod: Manifest, at: datetime) -> bool:
     """Return whether a container of the pod was restarted within the last `PROVEN_SECONDS`."""
     for status in items(pod, "status", "containerStatuses"):
         started = _time(field(status, "state", "running", "startedAt"))
-        is_recent = started is not None and (at - started).total_seconds() < PROVEN_SECONDS
-        if is_recent and number(status, "restartCount") > 0:
+        if _is_within(started, PROVEN_SECONDS, at) and number(status, "restartCount") > 0:
             return True
     return False
 
@@ -218,9 +269,16 @@ def _is_in_grace(pod: Manifest, failure: StartupFailure, at: datetime | None) ->
     }
     is_pull_alone = waiting - _NOT_A_FAILURE <= _RETRIED_PULLS
     started = _started(pod)
-    if not is_pull_alone or at is None or started is None:
-        return False
-    return (at - started).total_seconds() < PULL_GRACE_SECONDS
+    return is_pull_alone and at is not None and _is_within(started, PULL_GRACE_SECONDS, at)
+
+
+def _is_within(time: datetime | None, seconds: float, at: datetime) -> bool:
+    """Return whether a time that a node reported is less than `seconds` from `at`.
+
+    A node whose clock is ahead reports a time in the future. If it is far ahead, the time counts
+    as unknown, because the period would otherwise last as long as the clock is ahead.
+    """
+    return time is not None and abs((at - time).total_seconds()) < seconds
 
 
 def _started(pod: Manifest) -> datetime | None:
@@ -241,6 +299,14 @@ def _unready(pod: Manifest) -> StartupFailure | None:
             StartupCause.NOT_READY, f"{text} The previous run ended: {last.text}" if last else text
         )
     return None
+
+
+def _unschedulable(pod: Manifest) -> StartupFailure | None:
+    """Return the failure of a pod that fits no node, also within its grace period."""
+    scheduled = condition(pod, "PodScheduled")
+    if scheduled.get("status") != "False" or scheduled.get("reason") != "Unschedulable":
+        return None
+    return _failure(StartupCause.UNSCHEDULABLE, f"No suitable node: {_message(scheduled)}")
 
 
 def _time(text: object) -> datetime | None:
@@ -302,16 +368,11 @@ def _termination(terminated: Any) -> StartupFailure | None:
     cause = StartupCause.CONTAINER_EXITED
     if reason == "OOMKilled":
         cause = StartupCause.OUT_OF_MEMORY
-    elif reason in _START_ERRORS:
+    elif reason in START_ERRORS:
         cause = StartupCause.CONTAINER_CREATE_FAILED
     how = f"exit code {code}" if code is not None else f"signal {signal}"
     detail = f": {message.strip()}" if message.strip() else ""
     return StartupFailure(cause, f"{reason or 'Error'} ({how}){detail}")
-
-
-def _node_refusal(pod: Manifest) -> StartupFailure | None:
-    """Return the reason for which the node evicted or rejected the pod, if any."""
-    return _pod_failure(pod) if field(pod, "status", "reason") else None
 
 
 def _pod_failure(pod: Manifest) -> StartupFailure | None:

@@ -4,7 +4,7 @@ The request validation, the OpenAPI components, the CRD schemas and the parsers 
 are generated from these models.
 """
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, Field, ValidationError, field_validator, model_validator
 from pydantic_core import InitErrorDetails, PydanticCustomError
@@ -85,6 +85,9 @@ Replicas = Annotated[
 ]
 
 
+Restart = Literal["always", "onFailure", "never"]
+
+
 class Port(SpecModel):
     """A port of the container and of the Service."""
 
@@ -123,6 +126,11 @@ class PodTemplate(SpecModel):
         examples=[["8080"]],
     )
     working_dir: WorkingDirectory | None = Field(default=None, alias="workingDir")
+    restart: Restart = Field(
+        default="always",
+        description="When an ended program is started again; `onFailure` at most 6 times. Only GPU"
+        " units accept `onFailure` and `never`.",
+    )
     envs: Annotated[tuple[EnvVar, ...], Field(strict=False)] = Field(
         default=(),
         max_length=MAX_ENTRIES,
@@ -253,6 +261,11 @@ class PodTemplate(SpecModel):
     ) = Field(default=None, alias="securityContext")
 
     @property
+    def may_end(self) -> bool:
+        """Whether the program may end. Otherwise, it is started again whenever it ends."""
+        return self.restart != "always"
+
+    @property
     def first_tcp_port(self) -> int | None:
         """The number of the first TCP port."""
         return next((port.port for port in self.ports if port.protocol == "TCP"), None)
@@ -318,17 +331,37 @@ def _rejected(message: str, *path: str) -> ValidationError:
     )
 
 
+def _never_ends(template: PodTemplate) -> PodTemplate:
+    """Reject a template whose program may end, because its pods must keep running."""
+    if template.may_end:
+        raise _rejected(MUST_RESTART, "restart")
+    return template
+
+
+MUST_RESTART: Final = "Must be 'always', because only GPU units can run programs that end."
+_EXAMPLE: Final = {
+    "command": ["python", "-m", "http.server"],
+    "args": ["8080"],
+    "envs": [{"name": "MODEL", "value": "llama-3-8b"}],
+    "ports": [{"name": "http", "port": 8080, "protocol": "TCP"}],
+}
+
 Template = Annotated[
+    PodTemplate, Field(description="Template of the container.", examples=[_EXAMPLE])
+]
+EndlessTemplate = Annotated[
     PodTemplate,
+    AfterValidator(_never_ends),
     Field(
         description="Template of the container.",
-        examples=[
-            {
-                "command": ["python", "-m", "http.server"],
-                "args": ["8080"],
-                "envs": [{"name": "MODEL", "value": "llama-3-8b"}],
-                "ports": [{"name": "http", "port": 8080, "protocol": "TCP"}],
-            }
-        ],
+        examples=[_EXAMPLE],
+        json_schema_extra=validated(
+            cel(
+                "!has(self.restart) || self.restart == 'always'",
+                MUST_RESTART,
+                field_path=".restart",
+            )
+        ),
     ),
 ]
+"""The template of pods that must keep running: of stock pools and of functions."""

@@ -1,5 +1,6 @@
 """Response models of the stock pool and GPU spec routes."""
 
+from collections.abc import Sequence
 from datetime import datetime
 from functools import partial
 from typing import Annotated, Any, Self
@@ -7,11 +8,22 @@ from typing import Annotated, Any, Self
 from pydantic import BeforeValidator, Field
 
 from gpuplatform.api.schema import NullIfEmpty, Reply, SchemaOf, conforming_block, words
-from gpuplatform.operations.api.resources import ResourceReply, path_field
+from gpuplatform.operations.api.resources import (
+    PlacementBlock,
+    ResourceAmounts,
+    ResourceNameText,
+    ResourceReply,
+    path_field,
+)
+from gpuplatform.operations.waits import deletion_messages
 from gpuplatform.workloads.placement import Placement
+from gpuplatform.workloads.references import PullSecret
+from gpuplatform.workloads.resources import GPU_RESOURCE
 from gpuplatform.workloads.template import PodTemplate
-from inventory.models import GpuSpec
+from inventory.models import GpuSpec, StockPool
 from inventory.phases import PoolPhase, PoolReason
+from inventory.products import Offered, offered_products, possible_products
+from inventory.services.pools import PoolOperation
 
 
 class StockPoolReply(ResourceReply):
@@ -46,6 +58,23 @@ class StockPoolReply(ResourceReply):
         description="Number of GPUs of each pod.",
         examples=[1],
     )
+    resource_name: ResourceNameText = path_field(
+        "spec",
+        "resourceName",
+        default=GPU_RESOURCE,
+        description="Extended resource that `gpu` counts.",
+        examples=[GPU_RESOURCE],
+    )
+    resources: ResourceAmounts = path_field(
+        "spec",
+        "resources",
+        description="Further extended resources of each pod; null if there are none.",
+    )
+    placement: PlacementBlock = path_field(
+        "spec",
+        "placement",
+        description="Node selector and tolerations of the pods; null if there are none.",
+    )
     template: Annotated[
         Annotated[dict[str, Any], SchemaOf(PodTemplate)] | None,
         BeforeValidator(partial(conforming_block, PodTemplate)),
@@ -67,6 +96,17 @@ class StockPoolReply(ResourceReply):
     )
 
 
+def pool_replies(rows: Sequence[StockPool]) -> list[StockPoolReply]:
+    """Return the responses for stock pools, with what their accepted deletions wait for."""
+    ending = {row.pk: row.name for row in rows if row.deletion_requested_at}
+    messages = deletion_messages(PoolOperation.DELETE, ending)
+    replies = {row.pk: StockPoolReply.of(row) for row in rows}
+    return [
+        reply.model_copy(update={"message": messages.get(number, reply.message)})
+        for number, reply in replies.items()
+    ]
+
+
 class GpuSpecReply(Reply):
     """A GPU spec of the catalogue."""
 
@@ -84,12 +124,31 @@ class GpuSpecReply(Reply):
         description="Memory of one unit; null if no memory is requested.", examples=["64Gi"]
     )
     gpu: int = Field(description="Number of GPUs of one unit.", examples=[2])
+    resource_name: str = Field(
+        description="Extended resource that `gpu` counts.", examples=[GPU_RESOURCE]
+    )
+    resources: Annotated[dict[str, str] | None, NullIfEmpty] = Field(
+        description="Further extended resources of one unit; null if there are none."
+    )
     product: Annotated[str | None, NullIfEmpty] = Field(
         description="Required value of the node label `nvidia.com/gpu.product`; null for any.",
         examples=["NVIDIA-H100-80GB-HBM3"],
     )
+    products: list[str] | None = Field(
+        description="GPU products that a unit can get: several if the GPU spec requires none and"
+        " the nodes have several; null if the nodes are not known.",
+        examples=[["NVIDIA-H100-80GB-HBM3"]],
+    )
     placement: Annotated[Annotated[dict[str, Any], SchemaOf(Placement)] | None, NullIfEmpty] = (
         Field(description="Node selector and tolerations of the pods; null if there are none.")
+    )
+    warm_images: list[str] = Field(
+        description="Images that the platform keeps on each node with units of the GPU spec.",
+        examples=[["vllm/vllm-openai:v0.11.0"]],
+    )
+    image_pull_secrets: list[PullSecret] = Field(
+        description="Secrets with which nodes pull the warm images.",
+        examples=[[{"name": "registry"}]],
     )
     warm_target: int = Field(
         description="Number of ready stock units that the platform maintains; 0 disables the"
@@ -119,6 +178,14 @@ class GpuSpecReply(Reply):
     updated_at: datetime = Field(description="Time at which the GPU spec last changed.")
 
     @classmethod
-    def of(cls, row: GpuSpec) -> Self:
-        """Return the response for a GPU spec."""
-        return cls.model_validate(row)
+    def of(cls, row: GpuSpec, offered: Offered | None) -> Self:
+        """Return the response for a GPU spec; `offered` are the GPU products of the nodes."""
+        columns = {name: getattr(row, name) for name in cls.model_fields if name != "products"}
+        products = possible_products(row, offered)
+        return cls(**columns, products=None if products is None else list(products))
+
+
+def spec_replies(rows: Sequence[GpuSpec]) -> list[GpuSpecReply]:
+    """Return the responses for GPU specs."""
+    offered = offered_products()
+    return [GpuSpecReply.of(row, offered) for row in rows]

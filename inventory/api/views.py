@@ -13,7 +13,7 @@ from gpuplatform.operations.api.replies import accepted, accepted_reply
 from gpuplatform.operations.versions import version_of
 from gpuplatform.tenancy.callers import caller_of
 from inventory.api.filters import DeletePoolQuery, PoolQuery, PoolsQuery, SpecsQuery
-from inventory.api.serializers import GpuSpecReply, StockPoolReply
+from inventory.api.serializers import GpuSpecReply, StockPoolReply, pool_replies, spec_replies
 from inventory.requests.catalogue import GpuSpecCreate, GpuSpecPatch
 from inventory.requests.pools import StockPoolCreate, StockPoolPatch
 from inventory.selectors import pool_get, pools_live, spec_get, specs_all
@@ -50,7 +50,7 @@ class StockPools(ApiView):
     def get(self, request: Request, *, query: PoolsQuery) -> Response:
         """Return one page of stock pools."""
         page = paginate(query.applied_to(pools_live()), query)
-        return Response(mapped(page, [StockPoolReply.of(row) for row in page.rows]))
+        return Response(mapped(page, pool_replies(page.rows)))
 
     @Endpoint(
         id="createStockPool",
@@ -84,7 +84,8 @@ class StockPoolDetail(ApiView):
         """Return the stock pool with its ETag."""
         pool = pool_get(query.namespace, name)
         etag = version_of(pool.uid, pool.generation)
-        return Response(StockPoolReply.of(pool), headers=etag_header(etag))
+        [reply] = pool_replies([pool])
+        return Response(reply, headers=etag_header(etag))
 
     @Endpoint(
         id="patchStockPool",
@@ -144,7 +145,7 @@ class GpuSpecs(ApiView):
     def get(self, request: Request, *, query: SpecsQuery) -> Response:
         """Return one page of GPU specs."""
         page = paginate(query.applied_to(specs_all()), query)
-        return Response(mapped(page, [GpuSpecReply.of(row) for row in page.rows]))
+        return Response(mapped(page, spec_replies(page.rows)))
 
     @Endpoint(
         id="createGpuSpec",
@@ -174,7 +175,8 @@ class GpuSpecDetail(ApiView):
     def get(self, request: Request, *, name: str) -> Response:
         """Return the GPU spec with its ETag."""
         row = spec_get(name)
-        return Response(GpuSpecReply.of(row), headers=etag_header(spec_version(row)))
+        [reply] = spec_replies([row])
+        return Response(reply, headers=etag_header(spec_version(row)))
 
     @Endpoint(
         id="patchGpuSpec",

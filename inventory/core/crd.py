@@ -25,6 +25,7 @@ STOCK_POOL_CRD = crd_manifest(
             PrinterColumn("Cause", "string", ".status.cause"),
             PrinterColumn("Age", "date", ".metadata.creationTimestamp"),
             PrinterColumn("GPU", "integer", ".spec.gpu", is_wide=True),
+            PrinterColumn("Resource", "string", ".spec.resourceName", is_wide=True),
             PrinterColumn("Memory", "string", ".spec.memory", is_wide=True),
             PrinterColumn("Image", "string", ".spec.image", is_wide=True),
             PrinterColumn(

@@ -69,7 +69,8 @@ def _workload(pool: PoolView, settings: PodSettings) -> Workload:
             "GPU_COUNT": str(spec.gpu),
             "MEMORY_LIMIT": spec.memory or "",
         },
-        size=Size(cpu=None, memory=spec.memory, gpu=spec.gpu),
+        size=Size(None, spec.memory, spec.gpu, spec.resource_name, spec.resources),
         is_reservation=not template.command and not template.args,
         settings=settings,
+        placement=spec.placement,
     )

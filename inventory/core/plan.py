@@ -36,8 +36,10 @@ OWNER: Final = Owner(
     noun="stock pool",
     label=POOL_LABEL,
     uid_paths=dict.fromkeys((DEPLOYMENT, SERVICE), ("metadata", "labels", POOL_UID_LABEL)),
-    service_refused=PoolReason.SERVICE_SYNC_FAILED,
-    deployment_refused=PoolReason.DEPLOYMENT_SYNC_FAILED,
+    refused={
+        SERVICE: PoolReason.SERVICE_SYNC_FAILED,
+        DEPLOYMENT: PoolReason.DEPLOYMENT_SYNC_FAILED,
+    },
     resting=PoolPhase.EMPTY,
     fields=("available", "allocated", "replicas", "selector", "serviceName"),
 )
@@ -96,7 +98,7 @@ def _deployment_actions(pool: PoolView, observed: Children) -> list[Action]:
         case Present(live):
             cleared = without_foreign_sources(live, wanted)
             return [*([cleared] if cleared else []), *applied(DEPLOYMENT, live, wanted)]
-        case _:
+        case _:  # pragma: no cover - with an unknown Deployment, the obstacle is the plan
             return []
 
 

@@ -4,33 +4,66 @@ The request validation, the OpenAPI components, the CRD schema and the parser of
 derived from these models. Pure.
 """
 
-from typing import Any
+from typing import Annotated, Any, Self
 
-from pydantic import Field
+from pydantic import ConfigDict, Field, model_validator
 from typing_extensions import override
 
 from gpuplatform.formats.model import SpecModel
 from gpuplatform.formats.status import ObservedStatus
-from gpuplatform.workloads.template import Gpu, Image, Memory, Replicas, SpecName, Template
+from gpuplatform.formats.validations import validated
+from gpuplatform.workloads.placement import Placement
+from gpuplatform.workloads.resources import (
+    GPU_RESOURCE,
+    ONE_COUNT,
+    ResourceName,
+    Resources,
+    counted_once,
+)
+from gpuplatform.workloads.template import (
+    EndlessTemplate,
+    Gpu,
+    Image,
+    Memory,
+    Replicas,
+    SpecName,
+)
+
+PoolPlacement = Annotated[
+    Placement, Field(description="Constraints on the nodes that can run the pods.")
+]
 
 
 class StockPoolSpec(SpecModel):
     """The desired state of a stock pool: a number of pods of one GPU spec."""
 
+    model_config = ConfigDict(json_schema_extra=validated(ONE_COUNT))
+
     spec_name: SpecName = Field(alias="specName")
     image: Image | None = None
     memory: Memory | None = None
     gpu: Gpu = 0
+    resource_name: ResourceName = Field(default=GPU_RESOURCE, alias="resourceName")
+    resources: Resources = Field(default={})
     replicas: Replicas
-    template: Template | None = None
+    placement: PoolPlacement | None = None
+    template: EndlessTemplate | None = None
+
+    @model_validator(mode="after")
+    def resources_are_counted_once(self) -> Self:
+        """Reject further resources that contain the resource of the GPUs."""
+        counted_once(self.resource_name, self.resources)
+        return self
 
     @override
     def normalised(self) -> dict[str, Any]:
-        """Return the canonical JSON object, without an empty template."""
+        """Return the canonical JSON object, without an empty template or placement."""
         payload = super().normalised()
-        if not payload.get("template", True):
-            del payload["template"]
-        return payload
+        return {
+            key: value
+            for key, value in payload.items()
+            if value != {} or key not in {"placement", "template"}
+        }
 
 
 class StockPoolStatus(ObservedStatus):

@@ -2,18 +2,27 @@
 
 from collections.abc import Callable
 from types import MappingProxyType
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Self
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, field_validator, model_validator
 from typing_extensions import override
 
-from gpuplatform.formats import names, quantity
+from gpuplatform.formats import image, names, quantity
+from gpuplatform.formats.model import reject_duplicates
 from gpuplatform.formats.request import ChangeBody, OperationBody
 from gpuplatform.formats.text import page_text
 from gpuplatform.workloads.placement import Placement
-from gpuplatform.workloads.template import MAX_GPUS, SpecName
+from gpuplatform.workloads.references import PullSecret
+from gpuplatform.workloads.resources import (
+    GPU_RESOURCE,
+    ResourceName,
+    Resources,
+    counted_once,
+)
+from gpuplatform.workloads.template import MAX_GPUS, MAX_PULL_SECRETS, SpecName
 
 MAX_WARM_TARGET = 1000
+MAX_WARM_IMAGES = 10
 
 
 def _or_empty(check: Callable[[str], str]) -> AfterValidator:
@@ -48,6 +57,8 @@ class GpuSpecFields(OperationBody):
         description="Number of GPUs of one unit.",
         examples=[2],
     )
+    resource_name: ResourceName | None = Field(default=None, alias="resourceName")
+    resources: Resources | None = None
     product: Annotated[str, _or_empty(names.label_value)] | None = Field(
         default=None,
         description="Required value of the node label nvidia.com/gpu.product. An empty string"
@@ -55,6 +66,31 @@ class GpuSpecFields(OperationBody):
         examples=["NVIDIA-H100-80GB-HBM3"],
     )
     placement: Placement | None = None
+    warm_images: (
+        Annotated[
+            tuple[Annotated[str, AfterValidator(image.image_reference)], ...],
+            Field(strict=False, max_length=MAX_WARM_IMAGES),
+        ]
+        | None
+    ) = Field(
+        default=None,
+        alias="warmImages",
+        description="Images that the platform keeps on each node with units of the GPU spec.",
+        examples=[["vllm/vllm-openai:v0.11.0"]],
+    )
+    image_pull_secrets: (
+        Annotated[
+            tuple[PullSecret, ...],
+            Field(strict=False, max_length=MAX_PULL_SECRETS),
+        ]
+        | None
+    ) = Field(
+        default=None,
+        alias="imagePullSecrets",
+        description="Secrets in the namespace runtime-stock with which nodes pull the warm"
+        " images.",
+        examples=[[{"name": "registry"}]],
+    )
     warm_target: int | None = Field(
         default=None,
         alias="warmTarget",
@@ -90,6 +126,29 @@ class GpuSpecFields(OperationBody):
         examples=[True],
     )
 
+    @field_validator("warm_images")
+    @classmethod
+    def warm_images_differ(cls, images: tuple[str, ...] | None) -> tuple[str, ...] | None:
+        """Reject two references of the same image."""
+        reject_duplicates([image.canonical(one) for one in images or ()])
+        return images
+
+    @field_validator("image_pull_secrets")
+    @classmethod
+    def pull_secrets_differ(
+        cls, secrets: tuple[PullSecret, ...] | None
+    ) -> tuple[PullSecret, ...] | None:
+        """Reject duplicate names."""
+        reject_duplicates([secret.name for secret in secrets or ()], "name")
+        return secrets
+
+    @model_validator(mode="after")
+    def resources_are_counted_once(self) -> Self:
+        """Reject further resources that contain the resource of the GPUs."""
+        if self.resource_name is not None and self.resources is not None:
+            counted_once(self.resource_name, self.resources)
+        return self
+
     @override
     def payload(self) -> dict[str, Any]:
         """Return the specified fields by API name, in canonical form, without the operationID."""
@@ -112,12 +171,24 @@ COLUMNS: Final = MappingProxyType(
 )
 """The column of each field that can be changed, by the field's API name."""
 
-_TRUE_BY_DEFAULT: Final = frozenset({"mayPreempt", "enabled"})
-"""API names of the fields whose default is true. All other defaults are empty, 0 or false."""
+_DEFAULTS: Final = MappingProxyType(
+    {"mayPreempt": True, "enabled": True, "resourceName": GPU_RESOURCE}
+)
+"""The defaults by API name. All other defaults are empty, 0 or false."""
 
 
 class GpuSpecCreate(GpuSpecFields):
-    """The request body that creates a GPU spec in the catalogue."""
+    """The request body that creates a GPU spec in the catalogue.
+
+    The number of GPUs is required, so that a GPU spec without GPUs is not created by mistake.
+    """
+
+    gpu: int = Field(  # No default: 0 must be specified.
+        ge=0,
+        le=MAX_GPUS,
+        description="Number of GPUs of one unit; 0 for units without GPUs.",
+        examples=[2],
+    )
 
     name: SpecName = Field(
         description="Name of the GPU spec; it is also a label value. At most 63 characters:"
@@ -125,13 +196,19 @@ class GpuSpecCreate(GpuSpecFields):
         examples=["h100-2g"],
     )
 
+    @model_validator(mode="after")
+    def default_resource_is_counted_once(self) -> Self:
+        """Reject further resources that contain the default resource of the GPUs."""
+        counted_once(self.resource_name or GPU_RESOURCE, self.resources or {})
+        return self
+
     @override
     def payload(self) -> dict[str, Any]:
         """Return the payload of the request hash: without the operationID, name and defaults."""
         return {
             name: value
             for name, value in super().payload().items()
-            if bool(value) != (name in _TRUE_BY_DEFAULT)
+            if (value != _DEFAULTS[name] if name in _DEFAULTS else bool(value))
         }
 
 

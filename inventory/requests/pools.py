@@ -1,13 +1,15 @@
 """Request bodies of the stock pool routes: the declared spec and the fields of the request."""
 
-from typing import Annotated
+from collections.abc import Mapping
+from typing import Annotated, Any, Final
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
+from typing_extensions import override
 
 from gpuplatform.formats.request import ChangeBody, DnsLabel, OperationBody, OwnName
-from gpuplatform.workloads.template import Image, Replicas, Template
+from gpuplatform.workloads.template import EndlessTemplate, Image, Replicas
 from inventory.core.names import generated_pool_name
-from inventory.core.spec import StockPoolSpec
+from inventory.core.spec import PoolPlacement, StockPoolSpec
 
 DEFAULT_NAMESPACE = "default"
 
@@ -42,13 +44,46 @@ class PoolAddress(OperationBody):
 _ADDRESS = frozenset(declared.alias or name for name, declared in PoolAddress.model_fields.items())
 
 
-class StockPoolCreate(StockPoolSpec, PoolAddress):
-    """The request body that creates a stock pool."""
+INHERITED: Final = ("resourceName", "resources", "placement")
+"""The fields whose values come from the GPU spec in the catalogue if a request omits them."""
 
-    def spec(self) -> StockPoolSpec:
-        """Return the spec without the other fields of the request."""
-        payload = self.normalised()
-        return StockPoolSpec.parse({k: v for k, v in payload.items() if k not in _ADDRESS})
+
+def _without_defaults(schema: dict[str, Any]) -> None:
+    """Remove the defaults of the inherited fields, which clients would send to the API.
+
+    The resources have no examples either, so that the example of a request inherits them.
+    """
+    for name in INHERITED:
+        schema["properties"][name].pop("default", None)
+    for name in ("resourceName", "resources"):
+        schema["properties"][name].pop("examples", None)
+
+
+class StockPoolCreate(StockPoolSpec, PoolAddress):
+    """The request body that creates a stock pool.
+
+    The GPU spec must be in the catalogue. If `resourceName`, `resources` or `placement` is
+    omitted, the value comes from the GPU spec.
+    """
+
+    model_config = ConfigDict(json_schema_extra=_without_defaults)
+
+    @override
+    def payload(self) -> dict[str, Any]:
+        """Return the fields that are stored and hashed.
+
+        Explicit defaults of the inherited fields are kept, so that they replace the catalogue's
+        values.
+        """
+        given = self.model_dump(mode="json", by_alias=True, exclude_unset=True)
+        explicit: dict[str, Any] = {name: given[name] for name in INHERITED if name in given}
+        if self.placement is not None:
+            explicit["placement"] = self.placement.normalised()
+        return {**super().payload(), **explicit}
+
+    def spec(self, inherited: Mapping[str, Any] | None = None) -> StockPoolSpec:
+        """Return the spec, with omitted fields from `inherited`, the fields of the GPU spec."""
+        return pool_spec(self.payload(), inherited or {})
 
     def pool_name(self, *, tenant: str) -> str:
         """Return the requested name, or a generated one if the request has no name."""
@@ -57,13 +92,27 @@ class StockPoolCreate(StockPoolSpec, PoolAddress):
         )
 
 
+def pool_spec(payload: Mapping[str, Any], inherited: Mapping[str, Any]) -> StockPoolSpec:
+    """Return the spec of the payload of a creation, with omitted fields from `inherited`."""
+    given = {name: value for name, value in payload.items() if name not in _ADDRESS}
+    known: dict[str, Any] = {name: inherited[name] for name in INHERITED if name in inherited}
+    return StockPoolSpec.parse({**known, **given})
+
+
 class StockPoolPatch(ChangeBody):
     """The request body that changes a stock pool. Omitted fields are unchanged."""
 
     replicas: Replicas | None = None
     image: Image | None = None
-    template: Template | None = None
+    placement: PoolPlacement | None = None
+    template: EndlessTemplate | None = None
 
-    def applied_to(self, spec: StockPoolSpec) -> StockPoolSpec:
-        """Return `spec` with the specified fields replaced; an empty template is a value."""
-        return StockPoolSpec.parse({**spec.normalised(), **self.payload()})
+    def applied_to(self, spec: Mapping[str, Any]) -> StockPoolSpec:
+        """Return a stored spec with the specified fields replaced; an empty template is a value.
+
+        The stored spec can violate rules if the change replaces the invalid fields.
+
+        Raises:
+            InvalidSpec: If the result violates a rule.
+        """
+        return StockPoolSpec.parse({**spec, **self.payload()})

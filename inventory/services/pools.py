@@ -2,6 +2,7 @@
 
 from datetime import timedelta
 from enum import StrEnum
+from functools import partial
 
 from django.db import transaction
 from django.db.models import QuerySet
@@ -17,17 +18,17 @@ from gpuplatform.operations.services import (
     Request,
     name_conflict,
     operation_accept,
+    row_insert,
 )
 from gpuplatform.operations.versions import IF_MATCH, check_version, version_of
 from gpuplatform.queueing import Queue, enqueue_after_commit
 from gpuplatform.reconciliation.leases import mark_due
 from gpuplatform.reconciliation.mirror import request_deletion
 from gpuplatform.tenancy.models import Tenant
-from inventory.core.spec import StockPoolSpec
 from inventory.mirror import POOL_MIRROR, spec_columns
 from inventory.models import StockPool
 from inventory.requests.pools import StockPoolCreate, StockPoolPatch
-from inventory.selectors import pool_get
+from inventory.selectors import pool_get, spec_pod_fields, spec_requested
 
 
 class InventoryTask(StrEnum):
@@ -51,28 +52,29 @@ class PoolOperation(StrEnum):
 def pool_create(*, tenant: Tenant, body: StockPoolCreate) -> Accepted:
     """Accept a request to create a stock pool, and insert its row without a UID.
 
+    The spec in the row has the fields that the request omits and the catalogue has.
+
     Raises:
+        InvalidSpec: If the GPU spec is not in the catalogue or is disabled, or if the request and
+            the GPU spec do not fit together.
         NameConflict: If the name is in use in the namespace.
         OperationConflict: If the operationID belongs to another request.
     """
     name = body.pool_name(tenant=tenant.name)
 
     def prepare(operation: Operation) -> int:
+        inherited = spec_pod_fields(spec_requested(body.spec_name))
         row = StockPool(
             tenant=tenant,
             operation=operation,
             namespace=body.namespace,
             name=name,
-            **spec_columns(body.spec().normalised()),
+            **spec_columns(body.spec(inherited).normalised()),
         )
-        # The unique constraint decides: of two concurrent inserts, the second inserts no row.
-        StockPool.objects.bulk_create([row], ignore_conflicts=True)
-        row_id = operation.stock_pools.values_list("id", flat=True).first()
-        if row_id is None:
-            holders = StockPool.objects.filter(namespace=body.namespace, name=name)
-            where = f" in the namespace '{body.namespace}'"
-            raise name_conflict(holders, f"stock pool '{name}'", where=where)
-        return row_id
+        holders = StockPool.objects.filter(namespace=body.namespace, name=name)
+        where = f" in the namespace '{body.namespace}'"
+        row_insert(row, partial(name_conflict, holders, f"stock pool '{name}'", where=where))
+        return row.pk
 
     kind, place = PoolOperation.CREATE, (STOCK_POOL.kind, body.namespace, name)
     request = Request(tenant, body.operation_id, kind, *place, body.payload())
@@ -100,7 +102,7 @@ def pool_update(
             raise PhaseConflict(msg)
         current = version_of(pool.uid, pool.generation)
         check_version(operation, etag, current, f"the stock pool '{name}'")
-        body.applied_to(StockPoolSpec.parse(pool.spec))
+        body.applied_to(pool.spec)
         return pool.id
 
     payload = body.payload() | ({} if etag is None else {IF_MATCH: etag})

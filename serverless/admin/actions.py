@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from gpuplatform.adminkit.actions.action import Action, ActionRequest, ActionResult, Values
 from gpuplatform.adminkit.actions.forms import DeclaredForm
-from gpuplatform.adminkit.display.text import counted
+from gpuplatform.adminkit.display.text import all_gpus_text, counted
 from gpuplatform.operations.admin_actions import result_of, service_call
 from serverless.models import Function, Invocation
 from serverless.phases import FAILED_STATES, InvocationState
@@ -38,7 +38,7 @@ def _scale(request: ActionRequest) -> ActionResult:
 
 
 def _limits(function: Function) -> Values:
-    spec = function.parsed_spec
+    spec = function.limits
     return {"minWorkers": spec.min_workers, "maxWorkers": spec.max_workers}
 
 
@@ -69,7 +69,7 @@ def _replay_obstacle(row: Invocation) -> str:
 def _scale_consequence(functions: Sequence[Function], values: Values) -> str:
     minimum, maximum = int(values["minWorkers"]), int(values["maxWorkers"])
     number, workers = len(functions), workers_of_all(functions)
-    before = sum(function.parsed_spec.max_workers for function in functions)
+    before = sum(function.limits.max_workers for function in functions)
     return (
         f"Sets the number of workers of {counted(number, 'function')} to {minimum} to {maximum}"
         f" each. The total maximum changes from {before} to {maximum * number}."
@@ -94,8 +94,8 @@ def _delete_consequence(functions: Sequence[Function], _: Values) -> str:
 
 def _stops(workers: Sequence[GpuUnit]) -> str:
     stopped = counted(len(workers), "worker", "stops", "stop")
-    gpus = sum(unit.gpu for unit in workers)
-    return f"{stopped} and {'releases' if len(workers) == 1 else 'release'} {counted(gpus, 'GPU')}"
+    gpus = all_gpus_text((unit.resource_name, unit.gpu) for unit in workers)
+    return f"{stopped} and {'releases' if len(workers) == 1 else 'release'} {gpus}"
 
 
 def _cancel_consequence(rows: Sequence[Invocation], _: Values) -> str:

@@ -35,6 +35,7 @@ from gpuplatform.operations.admin_display import operation_steps
 from inventory.admin import spec_fact
 from serverless.admin.lines import invocation_line
 from serverless.admin.recent import RecentOutcomes, recent_outcomes
+from serverless.admin.webhooks import function_webhook_facts
 from serverless.core.spec import FunctionSpec
 from serverless.models import Function, Invocation
 from serverless.phases import FUNCTION_REASONS, FunctionPhase
@@ -50,13 +51,13 @@ SHOWN_FAILED_WORKERS: Final = 3
 
 def function_detail(row: Function) -> Detail:
     """Return the content of a function's page."""
-    spec = row.parsed_spec
+    spec = row.limits
     return Detail(
         title=row.request_id,
         badge=mirror_badge(row),
         since=mirror_since(row),
         panel=mirror_panel(row, FUNCTION_REASONS, healthy=HEALTHY_PHASES),
-        facts=[fact for fact in (*_facts(row), *_limits(spec), *_record(row)) if fact.value],
+        facts=[fact for fact in _all_facts(row, spec) if fact.value],
         comparisons=() if row.deleted_at else _comparisons(row, spec),
         timeline=timeline(_steps(row)),
         copies=(
@@ -71,6 +72,13 @@ def function_detail(row: Function) -> Detail:
 def success_rate(recent: RecentOutcomes) -> str:
     """Return the percentage of the newest invocations that succeeded, or a dash without any."""
     return NONE if recent.success_rate is None else f"{recent.success_rate:.0%}"
+
+
+def _all_facts(row: Function, spec: FunctionSpec) -> Iterable[Fact]:
+    yield from _facts(row)
+    yield from _limits(spec)
+    yield from function_webhook_facts(row, spec.on_done.url or "")
+    yield from _record(row)
 
 
 def _facts(row: Function) -> Iterable[Fact]:

@@ -17,6 +17,7 @@ from gpuplatform.adminkit.display.timeline import Step, timeline
 from gpuplatform.adminkit.lists.objects import object_url
 from gpuplatform.operations.admin import operations_of
 from serverless.admin.lines import failure_title, invocation_since, state_badge
+from serverless.admin.webhooks import webhook_attempts, webhook_facts
 from serverless.models import Invocation
 from serverless.phases import FAILED_STATES, FAILURE_CLASSES, FUNCTION_REASONS, InvocationState
 from serverless.selectors import open_invocations
@@ -40,7 +41,7 @@ def invocation_detail(row: Invocation) -> Detail:
         panel=_failure(row, worker) if row.state in FAILED_STATES else _waiting(row),
         facts=[fact for fact in _facts(row, worker) if fact.value],
         timeline=timeline(_steps(row, worker)),
-        related=[operations] if operations.rows else [],
+        related=[one for one in (webhook_attempts(row), operations) if one and one.rows],
         documents=list(_documents(row)),
     )
 
@@ -113,6 +114,7 @@ def _facts(row: Invocation, worker: GpuUnit | None) -> Iterable[Fact]:
     yield Fact("Response body", size if row.status_code is not None else "")
     times = "" if row.publications < 2 else counted(row.publications, "time")
     yield Fact("Published", times)
+    yield from webhook_facts(row)
 
 
 def _worker(row: Invocation) -> GpuUnit | None:

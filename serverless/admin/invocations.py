@@ -20,6 +20,7 @@ from serverless.admin.lines import (
     invocation_since,
     state_badge,
 )
+from serverless.admin.webhooks import WebhookFilter
 from serverless.models import Invocation
 from serverless.services.names import INVOCATION_KIND
 
@@ -82,7 +83,7 @@ class InvocationAdmin(ActionAdmin):
         "since",
     )
     list_display_links = ("id_column",)
-    list_filter = (FunctionFilter, FailureFilter, TenantFilter, StateTabs)
+    list_filter = (FunctionFilter, FailureFilter, WebhookFilter, TenantFilter, StateTabs)
     search_fields = ("invocation_id",)
     search_help_text = "invocationID"
 

@@ -1,16 +1,15 @@
-"""Response models of the function and invocation routes."""
+"""Response models of the function routes."""
 
-import base64
+from collections.abc import Sequence
 from datetime import datetime
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Self
 
 from pydantic import Field
 
 from gpuplatform import clock
-from gpuplatform.api.examples import EXAMPLE_TIME, reply_example
-from gpuplatform.api.schema import NullIfEmpty, Reply, SchemaOf, conforming_block, words
+from gpuplatform.api.schema import Reply, SchemaOf, conforming_block, words
 from gpuplatform.images import ECHO_IMAGE
-from gpuplatform.workloads.causes import StartupCause
+from gpuplatform.operations.waits import deletion_messages
 from gpuplatform.workloads.function_worker import (
     BackoffSeconds,
     Concurrency,
@@ -19,7 +18,6 @@ from gpuplatform.workloads.function_worker import (
     TimeoutSeconds,
 )
 from gpuplatform.workloads.template import PodTemplate
-from serverless.api.links import result_link
 from serverless.core.spec import (
     ExpiresInSeconds,
     FunctionSpec,
@@ -27,15 +25,12 @@ from serverless.core.spec import (
     MaxWorkers,
     MinWorkers,
 )
-from serverless.models import Function, Invocation
-from serverless.phases import (
-    FailureClass,
-    FunctionPhase,
-    FunctionReason,
-    InvocationMode,
-    InvocationState,
-)
+from serverless.core.webhooks import OnDone
+from serverless.documents import Cause
+from serverless.models import Function
+from serverless.phases import FunctionPhase, FunctionReason
 from serverless.selectors import current_backlog
+from serverless.services.names import ServerlessOperation
 
 
 class WorkersReply(Reply):
@@ -46,17 +41,6 @@ class WorkersReply(Reply):
     draining: int = Field(
         description="Number of workers that finish their invocations and then stop.", examples=[0]
     )
-
-
-Cause = Annotated[
-    StartupCause | None,
-    NullIfEmpty,
-    Field(
-        description="Code of the problem that prevents workers from starting; null if no problem"
-        " was observed.",
-        examples=[None],
-    ),
-]
 
 
 class FunctionReply(Reply):
@@ -76,6 +60,9 @@ class FunctionReply(Reply):
     idle_timeout_seconds: IdleTimeoutSeconds
     timeout_seconds: TimeoutSeconds
     expires_in_seconds: ExpiresInSeconds
+    on_done: OnDone | None = Field(
+        description="Webhook of each invocation that does not specify its own; null if none."
+    )
     max_deliver: MaxDeliver
     backoff_seconds: BackoffSeconds
     generation: int = Field(
@@ -115,14 +102,19 @@ class FunctionReply(Reply):
     )
 
     @classmethod
-    def of(cls, row: Function) -> Self:
-        """Return the response for a row of `with_oldest`."""
-        spec = row.parsed_spec
+    def of(cls, row: Function, message: str = "") -> Self:
+        """Return the response for a row of `with_oldest`.
+
+        `message` replaces the message of the function, unless it is empty.
+        """
+        spec = row.limits
         oldest: datetime | None = getattr(row, "oldest_open_at", None)
         return cls(
             **{name: getattr(spec, name) for name in _SPEC_FIELDS},
             **{name: getattr(row, name) for name in _COLUMNS},
+            message=message or row.message,
             template=conforming_block(PodTemplate, row.spec.get("template")),
+            on_done=spec.on_done if spec.on_done.url else None,
             backlog=current_backlog(row),
             oldest_pending_seconds=(clock.now() - oldest).total_seconds() if oldest else None,
             workers=WorkersReply(
@@ -134,150 +126,32 @@ class FunctionReply(Reply):
         )
 
 
-_SPEC_FIELDS = tuple(FunctionSpec.model_fields.keys() - {"template"})
+_SPEC_FIELDS = tuple(FunctionSpec.model_fields.keys() - {"template", "on_done"})
 _COLUMNS = (
-    *("request_id", "generation", "phase", "reason", "message", "cause"),
+    *("request_id", "generation", "phase", "reason", "cause"),
     *("created_at", "updated_at", "observed_at"),
 )
 
 
-class ResultReply(Reply):
-    """The response of the function to an invocation."""
+def function_replies(rows: Sequence[Function]) -> list[FunctionReply]:
+    """Return the responses for rows of `with_oldest`.
 
-    status_code: int | None = Field(
-        description="HTTP status of the response; null if the function did not respond.",
-        examples=[200],
-    )
-    content_type: str = Field(description="Media type of the body.", examples=["application/json"])
-    headers: dict[str, str] = Field(description="Headers of the response.", examples=[{}])
-    body: str | None = Field(
-        description="Body of the response; null in lists. Use `href` to get the body.",
-        examples=['{"text": "hello"}'],
-    )
-    body_encoding: Literal["text", "base64"] | None = Field(
-        description="Encoding of `body`; null in lists.", examples=["text"]
-    )
-    body_bytes: int = Field(
-        description="Size of the complete response body in bytes.", examples=[17]
-    )
-    truncated: bool = Field(
-        description="Whether only the first part of the response body is stored."
-    )
-    href: str = Field(
-        description="Link to the body, which can be used without a token for ten minutes.",
-        examples=[
-            "/api/v1/serverless/invocations/order-4711/result?expires=1769860800&sig=1-0123abcd"
-        ],
-    )
+    The message of a function that is being deleted explains what its deletion waits for.
+    """
+    ending = {row.pk: row.request_id for row in rows if row.deletion_requested_at}
+    messages = deletion_messages(ServerlessOperation.DELETE, ending)
+    return [FunctionReply.of(row, messages.get(row.pk, "")) for row in rows]
 
 
-class BlockedReply(Reply):
-    """The problem that prevents a function from serving a queued invocation."""
+class WebhookSecretReply(Reply):
+    """A new webhook secret, which is not returned again."""
 
-    reason: str = Field(
-        description="Code that explains the phase of the function.",
-        examples=[FunctionReason.NO_CAPACITY.value],
-        json_schema_extra=words(FunctionReason),
+    secret: str = Field(
+        description="Secret with which webhooks are signed. Store it: it is not returned again.",
+        examples=["whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"],
     )
-    message: str = Field(
-        description="Human-readable explanation of the phase.",
-        examples=["No stock of the GPU spec 'h100-1g' is ready."],
-    )
-    cause: Cause
-    since: datetime = Field(
-        description="Time at which the phase or the reason of the function last changed.",
-        validation_alias="phase_since",
-    )
-
-
-class InvocationReply(Reply):
-    """One request to a function, and its outcome."""
-
-    invocation_id: str = Field(
-        description="Idempotency key of the invocation.", examples=["order-4711"]
-    )
-    request_id: str = Field(description="Name of the function.", examples=["echo"])
-    mode: InvocationMode = Field(
-        description="Whether the caller waits for the result.", examples=["async"]
-    )
-    state: InvocationState = Field(description="State of the invocation.", examples=["Succeeded"])
-    blocked: BlockedReply | None = Field(
-        description="Problem that prevents the function from serving this queued invocation; null"
-        " if the function can serve the invocation."
-    )
-    failure_class: Annotated[str | None, NullIfEmpty] = Field(
-        description="Code that explains the failure; null if the invocation succeeded or is open.",
-        json_schema_extra={"enum": [*(one.value for one in FailureClass), None]},
-    )
-    attempts: int = Field(description="Number of deliveries that a worker started.", examples=[1])
-    worker: Annotated[str | None, NullIfEmpty] = Field(
-        description="Worker of the latest delivery; null if there was no delivery.",
-        examples=["fn-1-0123abcd"],
-    )
-    accepted_at: datetime = Field(description="Time at which the invocation was accepted.")
-    expires_at: datetime | None = Field(
-        description="Time at which the invocation expires unless a worker has started it; null if"
-        " it does not expire.",
+    created_at: datetime = Field(description="Time at which the secret was created.")
+    previous_expires_at: datetime | None = Field(
+        description="Time at which the earlier secrets expire; null if there are none.",
         examples=[None],
     )
-    started_at: datetime | None = Field(
-        description="Time at which a worker first started the invocation; null if no worker did.",
-        examples=[EXAMPLE_TIME],
-    )
-    completed_at: datetime | None = Field(
-        description="Time at which the invocation ended; null if it is open.",
-        examples=[EXAMPLE_TIME],
-    )
-    result: ResultReply | None = Field(
-        description="Response of the function; null if the function has not responded.",
-        examples=[reply_example(ResultReply)],
-    )
-    error: Annotated[str | None, NullIfEmpty] = Field(
-        description="Human-readable explanation of the failure; null if the invocation has not"
-        " failed."
-    )
-
-    @classmethod
-    def of(cls, row: Invocation, *, has_body: bool = True) -> Self:
-        """Return the response for a row.
-
-        Args:
-            row: The invocation.
-            has_body: Whether the row was read with the body of the result.
-        """
-        columns = cls.model_fields.keys() - {"request_id", "blocked", "result"}
-        return cls(
-            **{name: getattr(row, name) for name in columns},
-            request_id=row.function.request_id,
-            blocked=BlockedReply.model_validate(row.function) if row.is_blocked else None,
-            result=_result(row, has_body=has_body),
-        )
-
-
-def has_result(row: Invocation) -> bool:
-    """Return whether the function has responded to the invocation."""
-    return row.completed_at is not None and row.status_code is not None
-
-
-def _result(row: Invocation, *, has_body: bool) -> ResultReply | None:
-    if not has_result(row):
-        return None
-    body, encoding = _encoded(bytes(row.result_body or b"")) if has_body else (None, None)
-    return ResultReply(
-        status_code=row.status_code,
-        content_type=row.result_content_type,
-        headers=row.result_headers,
-        body=body,
-        body_encoding=encoding,
-        body_bytes=row.result_bytes,
-        truncated=row.is_truncated,
-        href=result_link(row),
-    )
-
-
-def _encoded(body: bytes) -> tuple[str, Literal["text", "base64"]]:
-    """Return the body and its encoding: `text` if the body is UTF-8, otherwise `base64`."""
-    try:
-        return body.decode(), "text"
-    except UnicodeDecodeError:
-        return base64.b64encode(body).decode(), "base64"

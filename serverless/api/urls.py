@@ -7,6 +7,7 @@ from gpuplatform.api import converters as _converters  # noqa: F401 - registers 
 from serverless.api.views import (
     FunctionDetail,
     Functions,
+    FunctionWebhookSecret,
     InvocationCancel,
     InvocationDetail,
     InvocationReplay,
@@ -29,6 +30,11 @@ _ONE = "serverless/invocations/<operation:invocation_id>"
 urlpatterns = [
     path("serverless/functions", Functions.as_view(), name="functions"),
     path("serverless/functions/<request:request_id>", FunctionDetail.as_view(), name="function"),
+    path(
+        "serverless/functions/<request:request_id>/webhook-secret",
+        FunctionWebhookSecret.as_view(),
+        name="function-webhook-secret",
+    ),
     path("serverless/invocations", Invocations.as_view(), name="invocations"),
     path(_ONE, InvocationDetail.as_view(), name="invocation"),
     path(f"{_ONE}/cancel", InvocationCancel.as_view(), name="invocation-cancel"),

@@ -26,12 +26,19 @@ from gpuplatform.errors import (
 from gpuplatform.operations.api.replies import accepted, accepted_reply
 from gpuplatform.tenancy.callers import caller_of
 from serverless.api.filters import FunctionsQuery, InvocationsQuery, ResultQuery
-from serverless.api.links import signed_row
-from serverless.api.serializers import FunctionReply, InvocationReply, has_result
+from serverless.api.serializers import FunctionReply, WebhookSecretReply, function_replies
 from serverless.api.waiting import wait_for_end
+from serverless.documents import InvocationReply, has_result
+from serverless.links import signed_row
 from serverless.models import Invocation
 from serverless.phases import InvocationState
-from serverless.requests import FunctionCreate, FunctionUpdate, InvocationAction, InvocationCreate
+from serverless.requests import (
+    FunctionCreate,
+    FunctionUpdate,
+    InvocationAction,
+    InvocationCreate,
+    WebhookSecretCreate,
+)
 from serverless.selectors import (
     function_named,
     functions_of,
@@ -47,6 +54,7 @@ from serverless.services.functions import (
 )
 from serverless.services.invocations import invocation_accept, invocation_cancel, invocation_replay
 from serverless.services.names import FUNCTION_KIND, INVOCATION_KIND, ServerlessOperation
+from serverless.services.webhook_secrets import webhook_secret_create
 
 _FUNCTIONS: Final = "Functions"
 _INVOCATIONS: Final = "Invocations"
@@ -75,7 +83,7 @@ class Functions(ApiView):
         """Return one page of functions."""
         rows = with_oldest(functions_of(caller_of(request).tenant))
         page = paginate(query.applied_to(rows), query)
-        return Response(mapped(page, [FunctionReply.of(row) for row in page.rows]))
+        return Response(mapped(page, function_replies(page.rows)))
 
     @Endpoint(
         id="createFunction",
@@ -106,7 +114,8 @@ class FunctionDetail(ApiView):
         """Return the function with its ETag."""
         rows = with_oldest(functions_of(caller_of(request).tenant))
         row = function_named(rows, request_id)
-        return Response(FunctionReply.of(row), headers=etag_header(function_version(row)))
+        [reply] = function_replies([row])
+        return Response(reply, headers=etag_header(function_version(row)))
 
     @Endpoint(
         id="putFunction",
@@ -146,6 +155,25 @@ class FunctionDetail(ApiView):
             tenant=tenant, request_id=request_id, operation_id=operation_id
         )
         return accepted_reply(request, result)
+
+
+class FunctionWebhookSecret(ApiView):
+    """The view that creates webhook secrets of a function."""
+
+    @Endpoint(
+        id="createWebhookSecret",
+        summary="Create the secret that signs the webhooks of a function, or replace it",
+        tag=_FUNCTIONS,
+        body=WebhookSecretCreate,
+        replies={201: Sample(WebhookSecretReply, description="The secret was created.")},
+        errors=[NotFound, PhaseConflict],
+    )
+    def post(self, request: Request, *, request_id: str, body: WebhookSecretCreate) -> Response:
+        """Create a secret and return it once. Earlier secrets remain valid for a time."""
+        tenant = caller_of(request).tenant
+        created = webhook_secret_create(tenant=tenant, request_id=request_id, body=body)
+        reply = WebhookSecretReply.model_validate(created)
+        return Response(reply, status=status.HTTP_201_CREATED)
 
 
 class Invocations(ApiView):

@@ -3,11 +3,12 @@
 from collections.abc import Callable
 from typing import Final
 
+from django.conf import settings
+
 from gpuplatform.api.waiting import Seats
 from serverless.models import OPEN, Invocation
 from serverless.services.endings import invocation_drop
 
-MAX_WAIT_SECONDS: Final = 60.0
 MARGIN_SECONDS: Final = 5.0
 """Time in seconds, in addition to the timeout, for the queue and the result store."""
 
@@ -21,7 +22,7 @@ def wait_for_end(row: Invocation, has_caller_left: Callable[[], bool]) -> bool:
     If the caller leaves before a worker has started the invocation, the invocation is dropped.
     """
     still_open = Invocation.objects.filter(OPEN, pk=row.pk)
-    seconds = min(row.timeout_seconds + MARGIN_SECONDS, MAX_WAIT_SECONDS)
+    seconds = min(row.timeout_seconds + MARGIN_SECONDS, settings.SYNC_WAIT_SECONDS)
 
     def is_over() -> bool:
         if not still_open.exists():

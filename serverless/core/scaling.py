@@ -29,11 +29,17 @@ CAPACITY_GRACE: Final = timedelta(minutes=1)
 class WorkerState(StrEnum):
     """The states of a worker."""
 
+    WAITING = "waiting"
+    """The worker waits for stock."""
     STARTING = "starting"
     READY = "ready"
     DRAINING = "draining"
     """The worker finishes the invocations in progress, fetches no others, and then stops."""
     FAILED = "failed"
+
+
+_STOP_ORDER: Final = (WorkerState.WAITING, WorkerState.STARTING, WorkerState.READY)
+"""The states of workers that count as capacity, in the order in which surplus is stopped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,8 +185,39 @@ def without_capacity(
     ready = len(_of(workers, WorkerState.READY))
     if function.cannot_start and not ready:
         return _failed(function), backoff
-    message = f"No stock of the GPU spec '{spec_name}' is ready. Invocations remain queued."
-    return _no_capacity(function, ready, message, now), backoff
+    return _no_capacity(function, ready, stock_missing(spec_name), now), backoff
+
+
+def without_stock(
+    function: FunctionView, workers: Sequence[Worker], spec_name: str, now: datetime
+) -> Status:
+    """Return the status of a function whose next worker waits for stock."""
+    ready = len(_of(workers, WorkerState.READY))
+    if function.cannot_start and not ready:
+        return _failed(function)
+    return _no_capacity(function, ready, stock_missing(spec_name), now)
+
+
+def stock_missing(spec_name: str) -> str:
+    """Return the message about a worker that waits for stock."""
+    return f"No stock of the GPU spec '{spec_name}' is ready. Invocations remain queued."
+
+
+def without_spec(
+    function: FunctionView, workers: Sequence[Worker], spec_name: str, now: datetime
+) -> tuple[Status, Backoff]:
+    """Return the status and the backoff of a function whose GPU spec is not available.
+
+    The phase is `Failed` if no worker is ready, because only a user or an operator can help.
+    """
+    failures = function.start_failures + 1
+    seconds = backoff_seconds(failures, longest=MAX_BACKOFF_WITHOUT_CAPACITY)
+    message = (
+        f"The GPU spec '{spec_name}' is disabled or not in the catalogue. Invocations remain"
+        " queued."
+    )
+    status = _no_spec(len(_of(workers, WorkerState.READY)), message)
+    return status, Backoff(failures, now + timedelta(seconds=seconds))
 
 
 def _after_failures(
@@ -218,8 +255,8 @@ def _stops(
     old = [one for one in serving if one.generation != function.generation]
     idle = _idle(demand, workers, current)
     surplus = max(0, len(current) - _retained(function, demand, current, now))
-    # Workers that are still starting are stopped first.
-    idle.sort(key=lambda one: one.state == WorkerState.READY)
+    # Workers that wait for stock are stopped first, then workers that are still starting.
+    idle.sort(key=lambda one: _STOP_ORDER.index(one.state))
     return [*failed, *_outdated(demand, workers, old), *(one.name for one in idle[:surplus])]
 
 
@@ -268,6 +305,9 @@ def _status(
         return _failed(function)
     if ready >= needed and not failed:
         return _ready(demand, ready)
+    waiting = _of(workers, WorkerState.WAITING)
+    if waiting:
+        return _no_capacity(function, ready, waiting[0].message, now)
     if _of(workers, WorkerState.STARTING) or failed:
         return _activating(ready, needed)
     return _missing(function, ready, needed, now)
@@ -279,7 +319,14 @@ def _missing(function: FunctionView, ready: int, needed: int, now: datetime) -> 
         return replace(_failed(function), phase=FunctionPhase.PROGRESSING)
     if function.start_failures and function.reason == FunctionReason.NO_CAPACITY:
         return _no_capacity(function, ready, function.message, now)
+    if function.start_failures and function.reason == FunctionReason.SPEC_UNAVAILABLE:
+        return _no_spec(ready, function.message)
     return _activating(ready, needed)
+
+
+def _no_spec(ready: int, message: str) -> Status:
+    phase = FunctionPhase.PROGRESSING if ready else FunctionPhase.FAILED
+    return Status(phase, FunctionReason.SPEC_UNAVAILABLE, message)
 
 
 def _no_capacity(function: FunctionView, ready: int, message: str, now: datetime) -> Status:
@@ -329,8 +376,8 @@ def _failures(function: FunctionView, workers: Sequence[Worker]) -> list[Worker]
 
 
 def _serving(workers: Sequence[Worker]) -> list[Worker]:
-    """Return the ready workers and the starting workers."""
-    return [one for one in workers if one.state in {WorkerState.STARTING, WorkerState.READY}]
+    """Return the ready workers, the starting workers, and the workers that wait for stock."""
+    return [one for one in workers if one.state in _STOP_ORDER]
 
 
 def _current(function: FunctionView, workers: Sequence[Worker]) -> list[Worker]:

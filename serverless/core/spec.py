@@ -19,7 +19,8 @@ from gpuplatform.workloads.function_worker import (
     MaxDeliver,
     TimeoutSeconds,
 )
-from gpuplatform.workloads.template import Image, SpecName, Template
+from gpuplatform.workloads.template import EndlessTemplate, Image, SpecName
+from serverless.core.webhooks import OnDone
 
 MAX_WORKERS: Final = 100
 MAX_IDLE_SECONDS: Final = 24 * 3600
@@ -27,6 +28,7 @@ MAX_EXPIRY_SECONDS: Final = 7 * 24 * 3600
 
 REQUEST_ID: Final = "[a-z0-9_-]{1,48}"
 FRAMEWORK: Final = "Paths, and port or socket, on which the function listens."
+ON_DONE: Final = "Webhook of each invocation that does not specify its own."
 
 
 def _request_id(text: str) -> str:
@@ -105,7 +107,7 @@ class FunctionSpec(SpecModel):
 
     spec_name: SpecName = Field(description="GPU spec of the workers.")
     image: Image = Field(description="Image of the workers.", examples=[ECHO_IMAGE])
-    template: Template | None = Field(
+    template: EndlessTemplate | None = Field(
         default=None, examples=[{"envs": [{"name": "MODEL", "value": "llama-3-8b"}]}]
     )
     framework: Annotated[Framework, Field(description=FRAMEWORK)] = Framework()
@@ -115,6 +117,9 @@ class FunctionSpec(SpecModel):
     idle_timeout_seconds: IdleTimeoutSeconds = 300
     timeout_seconds: TimeoutSeconds = 30
     expires_in_seconds: ExpiresInSeconds = 0
+    on_done: Annotated[OnDone, Field(description=ON_DONE, json_schema_extra={"default": {}})] = (
+        OnDone()
+    )
     max_deliver: MaxDeliver = 5
     backoff_seconds: BackoffSeconds = DEFAULT_BACKOFF_SECONDS
 
@@ -134,7 +139,7 @@ class FunctionSpec(SpecModel):
         return {
             key: value
             for key, value in payload.items()
-            if value != {} or key not in {"template", "framework"}
+            if value != {} or key not in {"template", "framework", "onDone"}
         }
 
     @property

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from serverless.core.spec import FunctionSpec
 from serverless.queue.names import secret_name, unit_prefix
-from units.requests import WorkerUnitCreate
+from units.requests import MAX_WAIT_SECONDS, WorkerUnitCreate
 
 _NAME: Final = re.compile(r"fn-([0-9]{1,18})-([0-9]{1,18})-[0-9a-f]{8}")
 
@@ -44,6 +44,8 @@ def worker_request(
     body |= {
         "operationID": name,
         "name": name,
+        # The activator deletes a worker that is no longer needed, also while it waits.
+        "wait": {"maxSeconds": MAX_WAIT_SECONDS},
         "serverless": {
             **block,
             "functionID": function,

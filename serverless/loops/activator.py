@@ -15,12 +15,13 @@ from typing import Final
 from django.conf import settings
 
 from gpuplatform import clock
-from gpuplatform.errors import InsufficientCapacity, InvalidSpec, PlatformError
+from gpuplatform.errors import InvalidSpec, PlatformError, QueueFull
 from gpuplatform.kube.client import Cluster
 from gpuplatform.kube.elector import Elector
 from gpuplatform.kube.kinds import ACTIVATOR_LEASE
 from gpuplatform.reconciliation import epoch, gate
 from gpuplatform.reconciliation.heartbeats import Part, report_activity
+from inventory.selectors import specs_enabled
 from serverless.core.peaks import Peaks
 from serverless.core.scaling import (
     Demand,
@@ -29,6 +30,8 @@ from serverless.core.scaling import (
     Status,
     plan_workers,
     without_capacity,
+    without_spec,
+    without_stock,
     workers_needed,
 )
 from serverless.loops.listener import OutboxListener
@@ -40,6 +43,7 @@ from serverless.queue.gateway import Queue
 from serverless.queue.values import Backlog
 from serverless.services.workers import (
     FunctionCounts,
+    WorkerStart,
     function_update_status,
     worker_start,
     worker_stop,
@@ -147,18 +151,29 @@ class Activator:
         function = observed.function
         for started in range(plan.start):
             try:
-                if not worker_start(function, observed=observed.units + started):
-                    return plan
-            except (InsufficientCapacity, InvalidSpec) as error:
-                status, backoff = without_capacity(
-                    view, observed.workers, function.spec_name, clock.now()
-                )
-                if isinstance(error, InvalidSpec):
-                    reason = FunctionReason.WORKER_FAILED
-                    status = Status(FunctionPhase.FAILED, reason, str(error))
-                return replace(plan, status=status, backoff=backoff)
+                result = worker_start(function, observed=observed.units + started)
+            except (QueueFull, InvalidSpec) as error:
+                return self._without_start(observed, view, plan, error)
+            if result is WorkerStart.CHANGED:
+                return plan
+            if result is WorkerStart.WAITING:
+                status = without_stock(view, observed.workers, function.spec_name, clock.now())
+                plan = replace(plan, status=status)
             logger.info("starting a worker of function '%s'", function.request_id)
         return plan
+
+    @staticmethod
+    def _without_start(
+        observed: FunctionObservation, view: FunctionView, plan: Plan, error: PlatformError
+    ) -> Plan:
+        """Return the plan with the status and the backoff after a rejected start."""
+        name = observed.function.spec_name
+        is_offered = specs_enabled().filter(name=name).exists()
+        rejected = without_capacity if is_offered else without_spec
+        status, backoff = rejected(view, observed.workers, name, clock.now())
+        if is_offered and isinstance(error, InvalidSpec):
+            status = Status(FunctionPhase.FAILED, FunctionReason.WORKER_FAILED, str(error))
+        return replace(plan, status=status, backoff=backoff)
 
     def _demand(self, observed: FunctionObservation, view: FunctionView) -> Demand | None:
         """Return the demand of the function, or `None` if the queue is unavailable.

@@ -13,9 +13,10 @@ from django.conf import settings
 from django.db.models import Count, OuterRef, Q, Subquery
 from django.db.models.functions import Greatest, Now
 
+from gpuplatform.errors import InsufficientCapacity
 from gpuplatform.operations.models import Operation
 from gpuplatform.operations.phases import OperationPhase
-from serverless.core.scaling import FunctionView, Worker, WorkerState
+from serverless.core.scaling import FunctionView, Worker, WorkerState, stock_missing
 from serverless.core.workers import function_of, generation_of
 from serverless.models import OPEN, OUTBOX, Function, Invocation
 from serverless.phases import InvocationState
@@ -32,6 +33,7 @@ _STATES: Final[Mapping[str, WorkerState]] = {
     UnitPhase.FAILED: WorkerState.FAILED,
     # An operator stopped the unit, so it no longer serves invocations.
     UnitPhase.STOPPED: WorkerState.FAILED,
+    UnitPhase.SUCCEEDED: WorkerState.FAILED,
 }
 _RECENT: Final = timedelta(seconds=60)
 """Maximum age of a failed start that is read. Each failed start is counted once."""
@@ -67,7 +69,7 @@ class FunctionObservation:
         Raises:
             InvalidSpec: If the spec violates a rule of this release.
         """
-        function, spec = self.function, self.function.parsed_spec
+        function, spec = self.function, self.function.limits
         newest = getattr(function, "newest_at", None)
         times = (function.last_active_at, newest, function.created_at)
         return FunctionView(
@@ -160,15 +162,21 @@ def _observation(
 
 
 def _worker(unit: GpuUnit, opened: OpenInvocations) -> Worker:
-    is_ending = unit.deletion_requested_at is not None
+    is_waiting = unit.waits_since is not None
     return Worker(
         name=unit.name,
-        state=WorkerState.DRAINING if is_ending else _STATES[unit.phase],
+        state=_state(unit),
         generation=_generation(unit),
         in_progress=opened.running[unit.name],
-        message=unit.message,
+        message=stock_missing(unit.spec_name) if is_waiting else unit.message,
         cause=unit.cause,
     )
+
+
+def _state(unit: GpuUnit) -> WorkerState:
+    if unit.deletion_requested_at is not None:
+        return WorkerState.DRAINING
+    return _STATES[unit.phase] if unit.waits_since is None else WorkerState.WAITING
 
 
 def _generation(unit: GpuUnit) -> int:
@@ -213,7 +221,7 @@ def _failed_starts() -> Mapping[_Key, list[Operation]]:
         kind=UnitOperation.CREATE,
         phase=OperationPhase.FAILED,
         object_name__startswith="fn-",
-    )
+    ).exclude(error_code=InsufficientCapacity.code)  # A lack of stock does not count.
     for row in rows:
         found[row.tenant_id, function_of(row.object_name)].append(row)
     return found

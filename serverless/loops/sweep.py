@@ -105,7 +105,7 @@ class Sweep:
             row = rows.get(found.key) if found else None
             if found is None or row is None or not _is_current(row, found.publication):
                 self._queue.delete(message.sequence)
-            elif _is_exhausted(row, function.parsed_spec.max_deliver, backlog):
+            elif _is_exhausted(row, function.limits.max_deliver, backlog):
                 if self._is_confirmed(row):
                     self._dead_letter(row, message)
                 else:

@@ -1,6 +1,7 @@
 """Accepts requests on functions, and records the deletion of a function."""
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from django.db.models import F
@@ -9,9 +10,16 @@ from django.db.models.functions import Now
 from gpuplatform.errors import PhaseConflict
 from gpuplatform.lifecycle.transition import transition
 from gpuplatform.operations.models import Operation
-from gpuplatform.operations.services import Accepted, Request, name_conflict, operation_accept
+from gpuplatform.operations.services import (
+    Accepted,
+    Request,
+    name_conflict,
+    operation_accept,
+    row_insert,
+)
 from gpuplatform.operations.versions import IF_MATCH, stale
 from gpuplatform.tenancy.models import Tenant
+from inventory.selectors import spec_requested
 from serverless.core.spec import FunctionSpec
 from serverless.models import Function
 from serverless.phases import FUNCTION_TRANSITIONS, FunctionPhase
@@ -25,12 +33,14 @@ def function_create(*, tenant: Tenant, body: FunctionCreate) -> Accepted:
     """Accept a request to create a function, which can be invoked immediately.
 
     Raises:
+        InvalidSpec: If the GPU spec is not in the catalogue or is disabled.
         NameConflict: If the name is in use.
         OperationConflict: If the operationID belongs to another request.
     """
 
     def prepare(operation: Operation) -> int:
         spec = body.spec()
+        spec_requested(spec.spec_name)
         row = Function(
             tenant=tenant,
             operation=operation,
@@ -38,13 +48,10 @@ def function_create(*, tenant: Tenant, body: FunctionCreate) -> Accepted:
             spec=spec.normalised(),
             spec_name=spec.spec_name,
         )
-        # The unique name decides: of two concurrent inserts the second one inserts nothing.
-        Function.objects.bulk_create([row], ignore_conflicts=True)
-        created = Function.objects.filter(operation=operation).values_list("id", flat=True).first()
-        if created is None:
-            holders = Function.objects.filter(tenant=tenant, request_id=body.request_id)
-            raise name_conflict(holders, f"function '{body.request_id}'", field="requestID")
-        return created
+        holders = Function.objects.filter(tenant=tenant, request_id=body.request_id)
+        what = f"function '{body.request_id}'"
+        row_insert(row, partial(name_conflict, holders, what, field="requestID"))
+        return row.pk
 
     place = (FUNCTION_KIND, tenant.namespace, body.request_id)
     request = Request(
@@ -62,7 +69,8 @@ def function_update(
         NotFound: If the function does not exist.
         PhaseConflict: If the function is being deleted.
         StaleEtag: If the version of the function is not `etag`.
-        InvalidSpec: If the body names another function or the changed spec violates a rule.
+        InvalidSpec: If the body names another function, if the changed spec violates a rule, or if
+            the new GPU spec is not in the catalogue or is disabled.
     """
     body.check_request_id(request_id)
 
@@ -70,7 +78,9 @@ def function_update(
         _check_not_deleted(function)
         if etag not in {None, function_version(function)}:
             raise stale(f"the function '{request_id}'")
-        spec = body.applied_to(function.parsed_spec)
+        spec = body.applied_to(function.spec)
+        if spec.spec_name != function.spec_name:
+            spec_requested(spec.spec_name)
         Function.objects.filter(pk=function.pk).update(
             spec=spec.normalised(),
             spec_name=spec.spec_name,
@@ -103,9 +113,11 @@ def function_scale(*, tenant: Tenant, request_id: str, body: FunctionScale) -> A
 
     def change(function: Function) -> None:
         _check_not_deleted(function)
-        spec = FunctionSpec.parse({**function.spec, **body.payload()})
+        changed = FunctionSpec.parse({**function.limits.normalised(), **body.payload()})
+        template = {key: value for key, value in function.spec.items() if key == "template"}
+        spec = {**changed.normalised(), **template}
         # The generation is unchanged because the workers run the same image and template.
-        Function.objects.filter(pk=function.pk).update(spec=spec.normalised(), updated_at=Now())
+        Function.objects.filter(pk=function.pk).update(spec=spec, updated_at=Now())
 
     kind = ServerlessOperation.SCALE
     return _accept(kind, tenant, request_id, body.operation_id, change, body.payload())

@@ -22,11 +22,14 @@ from serverless.phases import (
     FailureClass,
     InvocationMode,
     InvocationState,
+    WebhookState,
 )
 from serverless.requests import InvocationCreate
 from serverless.selectors import function_named, functions_of, invocation_with, open_invocations
 from serverless.services.names import INVOCATION_KIND, ServerlessOperation
 from serverless.services.outbox import outbox_notify
+from serverless.services.webhook_secrets import webhook_url_check
+from serverless.services.webhooks import WEBHOOK_RESET
 
 MAX_OPEN: Final = 10_000
 """Maximum number of open invocations of one function."""
@@ -58,8 +61,9 @@ def invocation_accept(*, tenant: Tenant, body: InvocationCreate) -> AcceptedInvo
 
     Raises:
         NotFound: If the function does not exist.
-        PhaseConflict: If the function is being deleted.
+        PhaseConflict: If the function is being deleted, or has no secret to sign the webhook.
         OperationConflict: If the invocationID belongs to another request.
+        InvalidSpec: If webhooks may not be sent to the address in the URL.
         TooLarge: If the payload exceeds the limit.
         Throttled: If the function has too many open invocations.
         OperatorUnavailable: If the platform runs without a cluster.
@@ -72,6 +76,7 @@ def invocation_accept(*, tenant: Tenant, body: InvocationCreate) -> AcceptedInvo
     function = function_named(functions_of(tenant), body.request_id)
     _check_accepts(function)
     invocation = _row(function, body, digest)
+    webhook_url_check(function, invocation.on_done_url)
     try:
         with transaction.atomic():
             invocation.save(force_insert=True)
@@ -138,11 +143,13 @@ def invocation_replay(*, tenant: Tenant, invocation_id: str, operation_id: str) 
 def invocations_prune() -> int:
     """Delete the rows of ended invocations and deleted functions after their retention.
 
+    An invocation whose webhook has neither been delivered nor failed is kept.
+
     Returns:
         The number of deleted rows.
     """
     old = Invocation.objects.filter(completed_at__lt=Now() - timedelta(days=RETENTION_DAYS))
-    pruned = old.filter(~OPEN).delete()[0]
+    pruned = old.filter(~OPEN).exclude(webhook_state=WebhookState.PENDING).delete()[0]
     functions = Function.objects.filter(
         deleted_at__lt=Now() - timedelta(days=FUNCTION_RETENTION_DAYS), invocations__isnull=True
     )
@@ -198,6 +205,7 @@ def _requeue(rows: QuerySet[Invocation], row: Invocation) -> int:
         expires_at=_expiry(Now(), row.expires_in_seconds),
         **_UNPUBLISHED,
         **_WITHOUT_RESULT,
+        **WEBHOOK_RESET,
     )
     if moved:
         outbox_notify()
@@ -241,8 +249,9 @@ def _check_accepts(function: Function) -> None:
 
 
 def _row(function: Function, body: InvocationCreate, digest: str) -> Invocation:
-    spec = function.parsed_spec
+    spec = function.limits
     given = body.expires_in_seconds
+    url = (body.on_done or spec.on_done).url or ""
     return Invocation(
         tenant_id=function.tenant_id,
         function=function,
@@ -255,6 +264,8 @@ def _row(function: Function, body: InvocationCreate, digest: str) -> Invocation:
         timeout_seconds=body.timeout_seconds or spec.timeout_seconds,
         expires_in_seconds=spec.expires_in_seconds if given is None else given,
         publications=1,
+        on_done_url=url,
+        webhook_state=WebhookState.PENDING if url else "",
     )
 
 

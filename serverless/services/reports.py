@@ -23,6 +23,7 @@ from serverless.phases import (
 )
 from serverless.queue.messages import EndReport, Report, StartReport
 from serverless.services.endings import invocation_expire, invocation_republish
+from serverless.services.webhooks import WEBHOOK_RESET
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +109,7 @@ def _store_end(report: EndReport) -> int:
     }
     return transition(
         rows, INVOCATION_TRANSITIONS, state, column="state", **changes
-    ) or rows.filter(_replaceable(report)).update(state=state, **changes)
+    ) or rows.filter(_replaceable(report)).update(state=state, **changes, **WEBHOOK_RESET)
 
 
 def _replaceable(report: EndReport) -> Q:

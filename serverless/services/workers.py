@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
+from enum import StrEnum
 from typing import Any, Final
 
 from django.conf import settings
@@ -21,6 +22,7 @@ from serverless.core.workers import worker_name, worker_request
 from serverless.models import Function
 from serverless.phases import FUNCTION_TRANSITIONS
 from serverless.selectors import workers_of
+from units.selectors import is_waiting_for_stock
 from units.services.units import unit_create, unit_request_deletion
 
 OBSERVED_SECONDS: Final = 10.0
@@ -39,15 +41,26 @@ class FunctionCounts:
     """Whether the function has open invocations."""
 
 
-def worker_start(function: Function, *, observed: int) -> bool:
-    """Request one more worker; return `False` if the function or its workers changed.
+class WorkerStart(StrEnum):
+    """The results of a request for one more worker."""
+
+    CLAIMED = "claimed"
+    """The worker has claimed a stock unit."""
+    WAITING = "waiting"
+    """The worker waits for stock in the queue of the GPU spec."""
+    CHANGED = "changed"
+    """The function or its workers changed, so that no worker was requested."""
+
+
+def worker_start(function: Function, *, observed: int) -> WorkerStart:
+    """Request one more worker, unless the function or its workers changed.
 
     Args:
         function: The row of the function as it was read.
         observed: Number of workers when the row was read, plus the workers started since then.
 
     Raises:
-        InsufficientCapacity: If no stock of the function's GPU spec is ready.
+        QueueFull: If too many requests wait for stock of the function's GPU spec.
         InvalidSpec: If the spec or the address of the queue is not valid for a worker.
     """
     check_writable()  # Called before the transaction because it can open connections.
@@ -68,9 +81,10 @@ def worker_start(function: Function, *, observed: int) -> bool:
             deletion_requested_at__isnull=True,
         )
         if unchanged.first() is None or workers_of(function).count() != observed:
-            return False
-        unit_create(tenant=function.tenant, body=request)
-    return True
+            return WorkerStart.CHANGED
+        accepted = unit_create(tenant=function.tenant, body=request)
+        is_waiting = is_waiting_for_stock(accepted.operation)
+    return WorkerStart.WAITING if is_waiting else WorkerStart.CLAIMED
 
 
 def worker_stop(tenant: Tenant, name: str) -> None:

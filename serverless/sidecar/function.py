@@ -68,6 +68,7 @@ class Function:
         port = settings.framework_port
         address = f"http://127.0.0.1:{port}" if port else "http://127.0.0.1"
         # The path and the query are sent unchanged.
+        self._method = settings.invoke_method
         self._invoke_url = URL(address + settings.invoke_path, encoded=True)
         self._health_url = URL(address + settings.health_path, encoded=True)
         self._session = aiohttp.ClientSession(
@@ -98,7 +99,7 @@ class Function:
                 delay = min(delay * 1.5, MAX_UNHEALTHY_INTERVAL_SECONDS)
 
     async def invoke(self, invocation: InvocationMessage, attempt: int) -> FunctionResponse:
-        """Post an invocation to the function and return the response.
+        """Send an invocation to the function and return the complete response.
 
         Raises:
             FunctionTimeout: If the function does not respond within the timeout.
@@ -106,7 +107,7 @@ class Function:
         """
         try:
             async with asyncio.timeout(invocation.timeout_seconds):
-                return await self._post(invocation, attempt)
+                return await self._send(invocation, attempt)
         except TimeoutError as error:
             raise FunctionTimeout from error
         except (aiohttp.ClientError, OSError, ValueError) as error:
@@ -132,7 +133,7 @@ class Function:
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._call_failed.wait(), seconds)
 
-    async def _post(self, invocation: InvocationMessage, attempt: int) -> FunctionResponse:
+    async def _send(self, invocation: InvocationMessage, attempt: int) -> FunctionResponse:
         headers = {
             **invocation.headers,
             "Content-Type": invocation.content_type,
@@ -140,7 +141,8 @@ class Function:
             "X-Invocation-Attempt": str(attempt),
             "X-Invocation-Timeout-Seconds": str(invocation.timeout_seconds),
         }
-        async with self._session.post(
+        async with self._session.request(
+            self._method,
             self._invoke_url,
             data=invocation.payload,
             headers=headers,

@@ -52,6 +52,7 @@ class Settings(BaseModel):
     """Unix socket on which the function listens, unless `framework_port` is set."""
     framework_port: Annotated[int, Field(ge=0, le=65535)] = 0
     """TCP port on which the function listens, or 0."""
+    invoke_method: str = "POST"
     invoke_path: str = "/invoke"
     health_path: str = "/healthz"
     health_address: Annotated[Address, BeforeValidator(_host_and_port)] = Address(

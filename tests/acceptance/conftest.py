@@ -1,4 +1,4 @@
-"""One platform for all walks of a process."""
+"""The platforms of the acceptance tests; most tests of a process share one."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,11 +11,12 @@ from tests.acceptance.platform import RunningPlatform
 
 @pytest.fixture(scope="session")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningPlatform]:
-    """The platform; what a test kills it starts again."""
+    """The shared platform; a test restarts the processes that it kills."""
     folder: Path = tmp_path_factory.mktemp("platform")
     platform = RunningPlatform(folder)
     try:
         platform.start_all()
+        platform.add_spec()
         yield platform
     finally:
         platform.stop_all()
@@ -24,7 +25,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningPlatfor
 
 @pytest.fixture
 def platform(running: RunningPlatform) -> Iterator[RunningPlatform]:
-    """The platform, every part of it up, and none ended by what the test does to the others."""
+    """The shared platform, ready; no process may end during the test unless the test kills it."""
     running.wait(running.is_ready, "the platform to be ready", 90)
     yield running
     assert running.ended() == []
@@ -32,10 +33,11 @@ def platform(running: RunningPlatform) -> Iterator[RunningPlatform]:
 
 @pytest.fixture
 def own_platform(tmp_path: Path) -> Iterator[RunningPlatform]:
-    """A platform for one test, so that everything on it is the test's."""
+    """A platform for one test, so that the test owns all its objects."""
     platform = RunningPlatform(tmp_path)
     try:
         platform.start_all()
+        platform.add_spec()
         yield platform
     finally:
         platform.stop_all()

@@ -1,4 +1,4 @@
-"""Kills groups of workers again and again while others give them work."""
+"""Kills groups of worker processes repeatedly while they have work."""
 
 import threading
 import time
@@ -10,10 +10,10 @@ from tests.acceptance.platform import START_SECONDS, RunningPlatform
 
 
 class Killer:
-    """Kills groups after so many seconds of their work and starts them again.
+    """Kills groups after a number of seconds of work and starts them again.
 
-    With `done`, which counts what they did, a life lasts until that is `a_life` more as well: a
-    busy machine may get nothing done in the seconds.
+    `done` returns the number of completed items. A group is not killed before it has completed
+    `a_life` more, because a busy machine may complete none within the seconds.
     """
 
     def __init__(
@@ -35,7 +35,7 @@ class Killer:
 
     @contextmanager
     def at_work(self) -> Iterator[None]:
-        """Kill for as long as the block lasts; all groups are up afterwards."""
+        """Kill groups during the block; all groups run afterwards."""
         thread = threading.Thread(target=self._run)
         thread.start()
         try:
@@ -59,7 +59,7 @@ class Killer:
             self._wait_for_life(now)
 
     def _wait_for_life(self, since: datetime) -> None:
-        """Wait until all groups work: to be started takes a busy machine longer than a life."""
+        """Wait until all groups work: on a busy machine a start takes longer than the interval."""
         until = time.monotonic() + START_SECONDS
         seen = (
             "SELECT count(*) FROM reconciliation_processheartbeat"

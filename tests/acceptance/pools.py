@@ -1,4 +1,4 @@
-"""Asking for pools, and what became of those of one test: their names begin alike."""
+"""Requests for pools, and their results; the pools of one test share a name prefix."""
 
 from gpuplatform.kube.kinds import STOCK_POOL
 from tests.acceptance.platform import POOLS, RunningPlatform
@@ -19,7 +19,7 @@ def open_operations(platform: RunningPlatform, prefix: str) -> int:
 
 
 def made(platform: RunningPlatform, prefix: str) -> list[str]:
-    """Return the names of the pools in the cluster that belong to the test."""
+    """Return the names of the test's pools in the cluster."""
     names = [p["metadata"]["name"] for p in platform.cluster().list(STOCK_POOL).items]
     return sorted(name for name in names if name.startswith(f"{prefix}-"))
 

@@ -1,4 +1,4 @@
-"""Three rounds of `make chaos-u41`: all of the platform is killed at once, amid its work."""
+"""Three rounds of `make chaos-u41`: all processes are killed at the same time under load."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A platform that is started with another database on the same cluster, and then with its own."""
+"""A platform that is started with another database on the same cluster, then the first one."""
 
 import pytest
 
@@ -30,7 +30,7 @@ def restart(platform: RunningPlatform, **further: str) -> None:
 
 
 def what_runs(platform: RunningPlatform) -> list[tuple[str, str, int]]:
-    """Return each object of ours, and the generation of its spec."""
+    """Return each object of the platform, and the generation of its spec."""
     cluster = platform.cluster()
     return sorted(
         (one["metadata"]["name"], one["metadata"]["uid"], one["metadata"].get("generation", 0))
@@ -43,6 +43,7 @@ def test_another_database_changes_nothing_and_the_right_one_goes_on(
     own_platform: RunningPlatform,
 ) -> None:
     platform = own_platform
+    platform.add_spec("g1", cpu="1", memory="1Gi")
     assert platform.request("POST", STOCK, {"operationID": "seed", **SEED}).status == 202
     platform.wait_for_job("seed")
     platform.wait(lambda: ready(platform) == 3, "the stock to be ready")

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.acceptance.platform import RunningPlatform
+from gpuplatform.dev.embedded.demo import DEMO_REQUESTS
+from tests.acceptance.platform import SPECS, RunningPlatform
 from tests.docs.pages import ROOT, Block, blocks, name_of, pages, tracked_files
 
 pytestmark = [
@@ -39,7 +40,12 @@ BEGINS = "-- block {} begins"
 
 @pytest.fixture(scope="module")
 def folder(running: RunningPlatform, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of the source next to the platform's data, as after `make run`."""
+    """A copy of the source next to the data of the platform, as after `make run`.
+
+    The platform has the GPU spec that the demo of `make run` creates.
+    """
+    demo = next(one.body for one in DEMO_REQUESTS if one.body.get("name") == "h100-1g")
+    running.request("POST", SPECS, demo)
     folder = tmp_path_factory.mktemp("docs") / "gpu platform"
     for file in tracked_files():
         target = folder / file

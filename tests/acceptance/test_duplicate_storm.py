@@ -31,5 +31,5 @@ def test_identical_requests_at_once_are_one_operation_and_one_object_each(
     lines, made = ledger.read(), read_state(platform, "storm")
     assert violations(lines, made) == []
     assert Counter(tenant for (tenant, _), _, _ in made.operations) == dict.fromkeys(secrets, IDS)
-    assert len([said for said in lines if said.status]) == IDS * COPIES * len(secrets)
-    assert {said.status for said in lines} == {0, 200, 202, 409}
+    assert len([line for line in lines if line.status]) == IDS * COPIES * len(secrets)
+    assert {line.status for line in lines} == {0, 200, 202, 409}

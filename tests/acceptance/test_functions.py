@@ -1,4 +1,4 @@
-"""The walk of a function: invoke it while it sleeps, read the result, see it sleep again."""
+"""The lifecycle of a function: start from zero workers, read the result, stop the workers."""
 
 import json
 import urllib.request
@@ -41,11 +41,11 @@ ALL_ENDED_ONCE = [("Succeeded", 1, BURST + WAITING)]
 
 
 def seed(platform: RunningPlatform, spec_name: str, units: int = 1) -> None:
-    """Have so many stock units ready."""
+    """Seed stock and wait until this number of units is ready."""
     number = platform.sql("SELECT count(*) FROM operations_operation")[0][0]
     body = {"operationID": f"seed-{number}", "specName": spec_name, "replicas": units}
-    size = {"cpu": "1", "memory": "2Gi", "gpu": 1}
-    assert platform.request("POST", STOCK, {**body, **size}).status == 202
+    platform.add_spec(spec_name, cpu="1", memory="2Gi")
+    assert platform.request("POST", STOCK, body).status == 202
     address = f"{STOCK}?specName={spec_name}&state=ready"
     platform.wait(
         lambda: len(platform.request("GET", address).data) >= units, "the stock", SECONDS
@@ -57,7 +57,7 @@ def function(platform: RunningPlatform) -> Any:
 
 
 def make(platform: RunningPlatform) -> None:
-    """Make the function, asleep."""
+    """Create the function without workers."""
     body = {
         "operationID": "walk-fn-1",
         "requestID": "walk",
@@ -128,7 +128,7 @@ def test_a_burst_from_zero_is_answered_once_each_though_workers_start_slowly(
 
     with slow_starts(platform):
         statuses = Counter(chain.from_iterable(at_once(callers, len(callers))))
-        # Who waits finds a seat and an answer in time, or is told to look later: never a 5xx.
+        # Waiting requests get a result or a 202 in time, never a 5xx.
         assert statuses.keys() <= {200, 202}
         assert statuses.total() == BURST + WAITING
         platform.wait(lambda: platform.sql(ENDED) == ALL_ENDED_ONCE, "all results", SECONDS)
@@ -146,7 +146,7 @@ def test_a_burst_from_zero_is_answered_once_each_though_workers_start_slowly(
 
 @contextmanager
 def slow_starts(platform: RunningPlatform) -> Iterator[None]:
-    """Let every pod take `START_SECONDS` from its node to its start."""
+    """Delay the start of each pod on its node by `START_SECONDS`."""
     name = {"namespace": control.NAMESPACE, "name": control.NAME}
     wanted = {control.KEY: json.dumps({"startDelaySeconds": START_SECONDS})}
     body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": name, "data": wanted}
@@ -159,13 +159,13 @@ def slow_starts(platform: RunningPlatform) -> Iterator[None]:
 
 
 def burst(platform: RunningPlatform, first: int) -> list[int]:
-    """Send one caller's part; return the statuses."""
+    """Send the invocations of one caller; return the statuses."""
     with closing(Api(platform.port)) as api:
         return [send(api, number, "async") for number in range(first, BURST, CALLERS)]
 
 
 def burst_and_wait(platform: RunningPlatform, number: int) -> list[int]:
-    """Send one invocation and wait for its answer; return the status."""
+    """Send one invocation and wait for its response; return the status."""
     with closing(Api(platform.port)) as api:
         return [send(api, BURST + number, "sync")]
 

@@ -1,4 +1,4 @@
-"""A tenth of `make chaos-x9`: of what was accepted nothing is lost, doubled or left over."""
+"""A tenth of `make chaos-x9`: no accepted invocation is lost, duplicated or left over."""
 
 import pytest
 

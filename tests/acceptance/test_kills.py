@@ -1,4 +1,4 @@
-"""Killed processes, lost messages, servers away: the same end state, and clear answers."""
+"""Killed processes, lost messages, unavailable servers: the same end state, and clear errors."""
 
 import itertools
 import os
@@ -26,7 +26,7 @@ _NUMBERS = itertools.count(1)
 
 @pytest.fixture
 def prefix() -> str:
-    """Names of this test alone."""
+    """Unique names of this test."""
     return f"k{next(_NUMBERS)}"
 
 
@@ -148,7 +148,9 @@ def test_a_broker_that_is_killed_in_the_midst_of_work_ends_no_worker(
     name = f"{prefix}-0"
     with platform.paused_children("operations"):
         ask(platform, name, replicas=1)
-        platform.wait(lambda: platform.is_taken(OperationTask.RUN), "the worker to take the work")
+        platform.wait(
+            lambda: platform.is_claimed(OperationTask.RUN), "the worker to claim the work"
+        )
         platform.kill("valkey")
     platform.start("valkey")
     platform.wait_for_life()
@@ -157,7 +159,9 @@ def test_a_broker_that_is_killed_in_the_midst_of_work_ends_no_worker(
     assert made(platform, prefix) == [name]
 
 
-def test_a_database_that_is_away_is_said_and_heals(platform: RunningPlatform, prefix: str) -> None:
+def test_an_outage_of_the_database_is_reported_and_ends(
+    platform: RunningPlatform, prefix: str
+) -> None:
     platform.kill("postgres")
 
     refused = platform.request(

@@ -1,6 +1,6 @@
-"""Workers killed again and again under much work: nothing is lost and nothing done twice.
+"""Workers are killed repeatedly under load: no operation is lost or executed twice.
 
-On a platform of its own, which is thrown away with the pools.
+The test has a separate platform, which is deleted with the pools.
 """
 
 import pytest
@@ -18,15 +18,15 @@ pytestmark = [
 
 OPERATIONS = 500
 A_LIFE = 40
-"""Operations that a worker group does before it is killed, which is after 2 s at the earliest."""
+"""Operations that a worker group completes before it is killed, after at least 2 s."""
 AT_LEAST = 3
-"""Kills, without which it was no trial."""
+"""Minimum number of kills for a valid test."""
 
 
 def test_no_operation_is_lost_or_doubled_when_workers_are_killed(
     own_platform: RunningPlatform,
 ) -> None:
-    own_platform.kill("reconcile")  # It would make Deployments of the pools.
+    own_platform.kill("reconcile")  # It would create the Deployments of pools.
     killer = Killer(
         own_platform,
         ["operations"],

@@ -1,4 +1,4 @@
-"""The walk of a newcomer: ask for a pool, watch it get ready, ask again, delete it."""
+"""The lifecycle of a pool: create it, wait until it is ready, send a replay, delete it."""
 
 import subprocess
 import threading

@@ -19,7 +19,7 @@ from gpuplatform.clock import now
 from gpuplatform.operations.models import Operation
 from gpuplatform.tenancy.models import Tenant
 from gpuplatform.workloads.causes import StartupCause
-from inventory.models import StockPool
+from inventory.models import GpuSpec, StockPool
 from tests.factories.admin_rows import Rows
 from tests.factories.admin_steps import Page, address, choose, confirm, numbers, press
 from tests.factories.unit_rows import spec_row, stock_row, unit_row
@@ -177,8 +177,12 @@ class TestPools:
             "name": "h100",
             "replicas": "2",
             "gpu": "1",
+            "resourceName": "amd.com/gpu",
+            "resources": '{"rdma/hca": "1"}',
+            "placement": "{}",
             "template": json.dumps({"envs": [FROM_SECRET]}),
         }
+        spec_row(placement={"nodeSelector": {"zone": "a"}}, product="H100")
 
         responses = [operator_client.post(ADD_POOL, entered) for _ in range(2)]
 
@@ -188,8 +192,25 @@ class TestPools:
         )
         assert (pool.namespace, pool.name) == ("default", "h100")
         assert pool.spec["template"]["envs"] == [FROM_SECRET]
+        assert (pool.spec["resourceName"], pool.spec["resources"]) == (
+            "amd.com/gpu",
+            {"rdma/hca": "1"},
+        )
+        assert "placement" not in pool.spec
         assert kinds() == ["stockpool.create"]
         assert Operation.objects.get().operation_id == KEY
+
+    def test_gpus_of_different_resources_are_not_added(
+        self, operator_client: Client, rows: Rows, cluster: FakeCluster
+    ) -> None:
+        pools = [rows.pool(), rows.pool()]
+        pools[1].spec["resourceName"] = "amd.com/gpu"
+        pools[1].save()
+
+        page = choose(operator_client, "delete", *pools)
+
+        released = page.context["consequence"].partition("releases ")[2]
+        assert re.match(r"\d+ GPUs? and \d+ amd\.com/gpu\.", released)
 
     @pytest.mark.parametrize(
         ("field", "value", "error"),
@@ -201,6 +222,9 @@ class TestPools:
             ("replicas", "", ""),
             ("memory", "lots", "lots"),
             ("image", "a b", "a b"),
+            ("resourceName", "gpu", "gpu"),
+            ("resources", '{"a/b": "0"}', "a/b"),
+            ("placement", '{"nodeSelector": {"a b": "c"}}', "nodeSelector"),
             ("template", '{"ports": [{"name": "web", "port": 0}]}', "ports[0].port: "),
             ("template", PLATFORM_SECRET, "fn-1-queue"),
         ],
@@ -225,6 +249,7 @@ class TestPools:
     def test_a_name_in_use_keeps_the_entered_values(
         self, operator_client: Client, cluster: FakeCluster, rows: Rows
     ) -> None:
+        spec_row("g9")
         entered = {"key": KEY, "specName": "g9", "name": rows.pool().name, "replicas": "1"}
 
         form = operator_client.post(ADD_POOL, entered).context["form"]
@@ -276,6 +301,8 @@ class TestUnits:
 
         assert offers(unit()) == ["stop", "reconcile", "delete"]
         assert offers(unit(is_suspended=True)) == ["start", "reconcile", "delete"]
+        ended = unit(UnitPhase.SUCCEEDED, is_ended=True)
+        assert offers(ended) == ["stop", "start", "reconcile", "delete"]
         assert offers(unit(deletion_requested_at=now())) == ["reconcile"]
         gone = unit(deletion_requested_at=now(), deleted_at=now())
         assert offers(gone) == []
@@ -372,35 +399,55 @@ class TestStock:
         after = confirm(operator_client, page)
 
         assert row.name in after.messages[0]
-        assert kinds() == ["stockpool.create"]  # That of the claim.
+        assert kinds() == ["stockpool.create"]  # the operation that claims
 
-    def test_the_first_seeding_of_a_spec_creates_the_spec(
+    def test_a_seeding_is_confirmed_with_its_numbers(
         self, operator_client: Client, cluster: FakeCluster
     ) -> None:
-        entered = {"key": KEY, "specName": "new-1", "replicas": "2", "gpu": "1", "memory": "1Gi"}
+        spec_row("h2", gpu=2)
+        stock_row(spec_name="h2")
+        entered = {"key": KEY, "specName": "h2", "replicas": "3"}
 
-        response = operator_client.post(SEED, entered, follow=True)
+        page = Page(operator_client.post(SEED, entered))
+        before = Operation.objects.count()
+        confirm(operator_client, page)
+        after = confirm(operator_client, page)
 
-        assert GpuUnit.objects.filter(spec_name="new-1").count() == 2
+        assert numbers(page.context["consequence"]) == [3, 1, 6, 1]
+        assert before == 0
         operation = Operation.objects.get()
+        assert (operation.kind, operation.operation_id) == ("stock.seed", KEY)
+        assert GpuUnit.objects.filter(spec_name="h2").count() == 4
         link = reverse("admin:operations_operation_change", args=[operation.pk])
-        assert f'href="{link}"' in str(*response.context["messages"])
+        assert f'href="{link}"' in after.messages[0]
 
-    def test_a_value_that_contradicts_the_catalogue_is_an_error_of_its_field(
+    def test_a_confirmed_seeding_can_be_edited_first(
         self, operator_client: Client, cluster: FakeCluster
     ) -> None:
         spec_row()
-        entered = {"key": KEY, "specName": "g1.1", "replicas": "2", "gpu": "4"}
+        page = Page(operator_client.post(SEED, {"key": KEY, "specName": "g1.1", "replicas": "3"}))
+
+        form = confirm(operator_client, page, edit="1").context["form"]
+
+        assert (form["specName"].value(), form["replicas"].value()) == ("g1.1", "3")
+        assert not Operation.objects.exists()
+
+    @pytest.mark.parametrize("confirmed", [{}, {"confirmed": "1"}], ids=["first", "confirmed"])
+    def test_an_unknown_spec_is_an_error_of_its_field_and_not_created(
+        self, operator_client: Client, cluster: FakeCluster, confirmed: dict[str, str]
+    ) -> None:
+        entered = {"key": KEY, "specName": "typo", "replicas": "2", **confirmed}
 
         errors = operator_client.post(SEED, entered).context["form"].errors
 
-        assert list(errors) == ["gpu"]
-        assert numbers(errors["gpu"][0].replace("g1.1", "")) == [1, 4]
+        assert list(errors) == ["specName"]
+        assert not GpuSpec.objects.exists()
+        assert not GpuUnit.objects.exists()
 
 
-class TestSuggestions:
+class TestChoices:
     @pytest.mark.parametrize("address", [ADD_POOL, SEED])
-    def test_enabled_specs_are_suggested(
+    def test_enabled_specs_can_be_selected(
         self, operator_client: Client, cluster: FakeCluster, address: str
     ) -> None:
         for name, enabled in (("g2.1", True), ("old", False), ("g1.1", True)):
@@ -408,18 +455,17 @@ class TestSuggestions:
 
         page = operator_client.get(address).content.decode()
 
-        (list_id,) = re.findall(r'<input[^>]* name="specName"[^>]* list="([^"]+)"', page)
-        (offered,) = re.findall(f'<datalist id="{list_id}">(.*?)</datalist>', page)
-        assert re.findall('value="([^"]*)"', offered) == ["g1.1", "g2.1"]
+        (offered,) = re.findall('<select name="specName"[^>]*>(.*?)</select>', page, re.DOTALL)
+        assert re.findall('value="([^"]*)"', offered) == ["", "g1.1", "g2.1"]
 
-    def test_the_number_of_suggestions_is_limited(
+    def test_the_number_of_choices_is_limited(
         self, operator_client: Client, cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr("inventory.selectors.MOST_OFFERED", 1)
         spec_row("g1.1")
         spec_row("g2.1")
 
-        assert operator_client.get(SEED).content.decode().count("<option") == 1
+        assert operator_client.get(SEED).content.decode().count("<option") == 2
 
 
 @pytest.mark.parametrize(
@@ -474,7 +520,7 @@ def test_the_consequence_has_no_query_per_row(
 ) -> None:
     units = [unit(is_suspended=action == "start") for _ in range(15)]
 
-    with django_assert_max_num_queries(13):
+    with django_assert_max_num_queries(15):
         choose(operator_client, action, *units)
 
 

@@ -116,7 +116,7 @@ def test_without_reason_and_message_the_line_is_empty() -> None:
 
 
 @pytest.mark.parametrize(
-    ("message", "said"),
+    ("message", "condensed"),
     [
         ("Pod unit-a-6d9c-x2: container runtime-worker: ErrImagePull: no", "ErrImagePull: no"),
         ("Pod unit-a-6d9c-x2: Evicted", "Evicted"),
@@ -125,20 +125,20 @@ def test_without_reason_and_message_the_line_is_empty() -> None:
         ("", ""),
     ],
 )
-def test_a_condensed_message_has_no_pod_prefix(message: str, said: str) -> None:
-    assert condense(message) == said
+def test_a_condensed_message_has_no_pod_prefix(message: str, condensed: str) -> None:
+    assert condense(message) == condensed
 
 
 def test_a_condensed_pull_failure_has_image_and_reason() -> None:
     image = "registry.example.invalid/team/llm:2.1"
-    said = (
+    long_message = (
         f"Pod unit-a-1: container runtime-worker: ErrImagePull: failed to pull and unpack image"
         f' "{image}": failed to resolve reference "{image}": failed to do request: Head'
         ' "https://registry.example.invalid/v2/team/llm/manifests/2.1": dial tcp: lookup'
         " registry.example.invalid: no such host"
     )
 
-    words_ = condense(said)
+    words_ = condense(long_message)
 
     assert words_.startswith(f"ErrImagePull: {image}: dial tcp: lookup")
     assert condense("ErrImagePull: manifest unknown") == "ErrImagePull: manifest unknown"

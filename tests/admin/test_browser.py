@@ -27,6 +27,7 @@ from gpuplatform.tenancy.selectors import tenant_by_name
 from gpuplatform.tenancy.services import token_create
 from inventory.phases import PoolPhase
 from tests.factories.admin_rows import Rows
+from tests.factories.node_rows import node_row, pod_of
 from tests.factories.unit_rows import spec_row, stock_row, unit_row
 from tests.fakes.cluster import FakeCluster
 from tests.fakes.installed import cluster
@@ -61,8 +62,8 @@ pytestmark = IN_A_BROWSER
 
 @pytest.fixture
 def browser(django_db_setup: None) -> Iterator[Browser]:
-    # One for each test: while Playwright's event loop runs in this thread, Django has database
-    # connections of its own for it, and would refuse them altogether.
+    # One browser per test: while Playwright's event loop runs in this thread, Django would reject
+    # database connections, and the fixture closes those of the event loop.
     with pytest.MonkeyPatch.context() as patch, sync_playwright() as playwright:
         patch.setitem(os.environ, "DJANGO_ALLOW_ASYNC_UNSAFE", "true")
         chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
@@ -130,9 +131,10 @@ def _paths(rows: Rows, user: User) -> list[str]:
         pk=unit_row(UnitPhase.FAILED, source_uid=stock.uid, operation=operation).pk
     )
     spec = spec_row(warm_target=2, product="NVIDIA-H100-80GB-HBM3")
+    node = node_row(pods=[pod_of(unit), pod_of(stock), pod_of(None)], is_schedulable=False)
     token, _ = token_create(tenant=operation.tenant, name="ci", scopes=(Scope.USER,))
     paths.append(reverse("admin:tenancy_apitoken_add"))
-    shown: tuple[Model, ...] = (pool, operation, operation.tenant, stock, unit, spec, token)
+    shown: tuple[Model, ...] = (pool, operation, operation.tenant, stock, unit, spec, node, token)
     for row in shown:
         name = f"admin:{row._meta.app_label}_{row._meta.model_name}"
         paths += [reverse(f"{name}_changelist"), reverse(f"{name}_change", args=[row.pk])]
@@ -261,7 +263,7 @@ def test_swagger_obeys_the_content_policy_and_links_to_the_admin(visit: Visit) -
 
 
 def test_authorize_in_swagger_sends_the_token(visit: Visit, settings: Settings) -> None:
-    settings.GPUPLATFORM_DEV = False  # Where each request carries a token.
+    settings.GPUPLATFORM_DEV = False  # Requests need a token.
     _, secret = token_create(tenant=tenant_by_name(), name="ci", scopes=(Scope.OPERATOR,))
     page = visit.page
     page.set_default_timeout(SLOW_MS)
@@ -347,7 +349,7 @@ def test_units_are_deleted_after_the_consequence_was_confirmed(
 
     expect(page.locator(".results tr")).to_have_count(2)
     expect(page.locator(".results")).to_contain_text("Accepted")
-    page.reload()  # Sends it once more.
+    page.reload()  # Sends the form again.
     expect(page.locator(".results tr")).to_have_count(2)
     assert Operation.objects.count() == 2
     terminating = GpuUnit.objects.filter(phase=UnitPhase.TERMINATING)

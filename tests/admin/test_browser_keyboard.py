@@ -58,7 +58,7 @@ def stops(page: Page, key: str) -> list[dict[str, Any]]:
         page.keyboard.press(key)
         stop: dict[str, Any] = page.evaluate(STOP)
         if page.evaluate("document.activeElement === document.body"):
-            continue  # The browser's own frame has it.
+            continue  # The frame of the browser.
         if found and stop["place"] == found[0]["place"]:
             return found
         found.append(stop)
@@ -94,7 +94,7 @@ def test_every_focus_stop_is_visible_and_in_order(keys: Visit, rows: Rows) -> No
         there, back = stops(keys.page, "Tab"), stops(keys.page, "Shift+Tab")
         wrong = [one["name"] for one in there + back if not (one["isSeen"] and one["hasRing"])]
         places = [one["place"] for one in there if one["place"] > 2]
-        first = places.index(min(places))  # A form begins at its first field.
+        first = places.index(min(places))  # The first field has the focus.
         places = places[first:] + places[:first]
         if wrong or places != sorted(places) or {*places} - {one["place"] for one in back}:
             faults[path] = wrong or places
@@ -166,8 +166,10 @@ def test_rows_are_selected_and_deleted_and_a_form_is_completed(
     keys.open(reverse("admin:inventory_stockpool_add"))
     page.locator("[name=specName]").focus()
     page.keyboard.type("g1.1")
+    page.locator("[name=replicas]").focus()
     page.keyboard.press("Enter")
     expect(page.locator("[role=alert]")).to_be_visible()
+    expect(page.locator("[name=specName]")).to_have_value("g1.1")
     page.locator("[name=replicas]").focus()
     page.keyboard.type("1")
     reach(page, "Create stock pool")

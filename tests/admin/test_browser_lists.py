@@ -9,6 +9,7 @@ from django_celery_beat.models import IntervalSchedule, PeriodicTask
 
 from tests.admin.test_browser import IN_A_BROWSER, Visit, browser, visit
 from tests.factories.admin_rows import Rows
+from tests.factories.node_rows import node_row, pod_of
 from tests.factories.serverless import accept, function_row
 from tests.factories.unit_rows import spec_row, stock_row, unit_row
 from tests.fakes.cluster import FakeCluster
@@ -30,8 +31,10 @@ LISTS = (
     "serverless_invocation",
     "django_celery_beat_periodictask",
     "inventory_gpuspec",
+    "inventory_node",
 )
 LONG = "registry.example.com/team/a-very-long-image-name-indeed:2026.11.29-rc.1-with-more"
+TAINT = {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}
 TABLE = """() => {
   const card = document.querySelector(".card.table");
   const columns = [...document.querySelectorAll("#result_list thead th")];
@@ -45,12 +48,12 @@ TABLE = """() => {
 CARDS = """() => [...document.querySelectorAll("#result_list tbody tr")].map((row) => {
   const box = (one) => one.getBoundingClientRect();
   const cells = [...row.children].filter((cell) => cell.offsetParent && box(cell).height > 0);
-  const said = (cell) => cell.innerText.trim() || cell.querySelector("input, svg, progress");
+  const hasContent = (cell) => cell.innerText.trim() || cell.querySelector("input, svg, progress");
   const name = row.querySelector("th, .field-unit_column");
   const age = row.querySelector(".field-since, .field-last_run, .field-changed");
   const isAgeShown = age && age.offsetParent;
   return {
-    silent: cells.filter((cell) => !said(cell)).map((cell) => cell.className),
+    silent: cells.filter((cell) => !hasContent(cell)).map((cell) => cell.className),
     dashes: cells.filter((cell) => cell.innerText.trim() === "—").map((cell) => cell.className),
     ageBelow: isAgeShown ? Math.abs(box(age).top - box(name).top) > 4 : false,
     isCut: row.scrollWidth > row.clientWidth,
@@ -73,7 +76,11 @@ def shown(rows: Rows, cluster: FakeCluster) -> None:
     rows.pool()
     stock_row(claimed_by=job, name=f"stock-h100-16g-{'8' * 16}-001")
     stock_row(UnitPhase.FAILED, message=100 * "The words of it. ")
-    unit_row(UnitPhase.FAILED, name=f"unit-{'y' * 50}", image=LONG, operation=job)
+    long = node_row(
+        f"gpu-node-{'z' * 50}", pods=[pod_of(None)], taints=[TAINT], is_schedulable=False
+    )
+    node_row("cpu-node", 0, product="")
+    unit_row(UnitPhase.FAILED, name=f"unit-{'y' * 50}", image=LONG, operation=job, node=long.name)
     unit = unit_row(UnitPhase.READY)
     for one in (job, None):
         UnitHistory.objects.create(

@@ -15,10 +15,10 @@ from gpuplatform.operations.models import Operation
 from gpuplatform.samples.capacity import Capacity, SpecCapacity
 from gpuplatform.samples.services import capacity_store
 from gpuplatform.tenancy.models import Tenant
-from inventory.models import GpuSpec, StockPool
+from inventory.models import GpuSpec, Node, StockPool
 from tests.factories.admin_rows import Rows
 from tests.factories.unit_rows import spec_row, stock_row, unit_row
-from units.models import ActiveUnit, GpuUnit, ShortNode, StockUnit, UnitHistory
+from units.models import ActiveUnit, GpuUnit, StockUnit, UnitHistory
 from units.phases import UnitPhase, UnitReason
 
 STOCK = reverse("admin:units_stockunit_changelist")
@@ -109,11 +109,11 @@ class TestLostGpus:
         self, operator_client: Client
     ) -> None:
         message = "the node n1 is short"
-        said = {"reason": "GPUsMissing", "message": message}
-        degraded = {"type": "Degraded", "status": "True", **said}
-        unit = unit_row(name="a", conditions=[degraded], **said)
+        summary = {"reason": "GPUsMissing", "message": message}
+        degraded = {"type": "Degraded", "status": "True", **summary}
+        unit = unit_row(name="a", conditions=[degraded], **summary)
         before = page(operator_client, reverse("admin:index"))
-        ShortNode.objects.create(name="n1", gpus_offered=6, gpus_held=8)
+        Node.objects.create(name="n1", is_short=True)
 
         failing = page(operator_client, reverse("admin:index"))
         listed = page(operator_client, UNITS)

@@ -18,8 +18,9 @@ from gpuplatform.tenancy.selectors import tenant_by_name
 from gpuplatform.tenancy.services import token_create
 from tests.factories.admin_rows import Rows
 from tests.factories.admin_steps import address
+from tests.factories.node_rows import node_row
 from tests.factories.serverless import accept, function_row
-from tests.factories.unit_rows import spec_row, stock_row, unit_row
+from tests.factories.unit_rows import group_row, spec_row, stock_row, unit_row
 from tests.fakes.cluster import FakeCluster
 from tests.fakes.installed import cluster
 from units.models import ActiveUnit, StockUnit
@@ -71,11 +72,14 @@ def shown(label: str) -> Model:
     makers: dict[str, Any] = {
         "inventory.stockpool": rows.pool,
         "inventory.gpuspec": spec_row,
+        "inventory.node": node_row,
         "operations.operation": lambda: rows.operation("Pending"),
         "units.activeunit": lambda: ActiveUnit.objects.get(pk=unit_row().pk),
+        "units.unitgroup": group_row,
         "units.stockunit": lambda: StockUnit.objects.get(pk=stock_row().pk),
         "serverless.function": function_row,
         "serverless.invocation": lambda: accept(function_row()),
+        "tenancy.tenant": tenant_by_name,
         TOKENS: made_token,
     }
     row: Model = makers[label]()

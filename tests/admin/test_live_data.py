@@ -108,16 +108,16 @@ def test_the_newest_events_are_shown_and_others_are_folded(
             {
                 "metadata": {"name": f"more-{number}", "namespace": "default"},
                 "involvedObject": {"kind": "StockPool", "name": "h100", "uid": pool.uid},
-                "message": f"said {number}.",
+                "message": f"number {number}.",
                 "lastTimestamp": f"2026-01-31T13:00:{number:02d}Z",
             },
         )
 
     shown, _, folded = part(operator_client, pool).partition("3 more</summary>")
 
-    assert "said 11." in shown
-    assert "said 2." in shown
-    assert "said 1." in folded
+    assert "number 11." in shown
+    assert "number 2." in shown
+    assert "number 1." in folded
     assert "manifest unknown" in folded
 
 

@@ -12,8 +12,11 @@ from pytest_django import DjangoAssertNumQueries
 
 from gpuplatform.adminkit.actions.model_admin import MAX_ROWS
 from gpuplatform.adminkit.display.urls import page_url
+from gpuplatform.errors import ClusterUnavailable
 from gpuplatform.operations.admin_display import kind_title
 from gpuplatform.operations.models import Operation
+from gpuplatform.operations.phases import OPERATION_WAITS, OperationWait
+from gpuplatform.reconciliation import gate
 from tests.factories.admin_rows import Rows
 from tests.factories.admin_steps import address, choose, confirm, numbers
 from tests.factories.inventory import accept_create
@@ -66,6 +69,18 @@ def test_the_page_shows_the_trace_id_of_the_request(operator_client: Client, row
 
     facts = {fact.label: fact.value for fact in response.context["detail"].facts}
     assert facts["traceID"] == "4bf92f3577b34da6"
+
+
+def test_the_page_shows_why_no_worker_could_claim_an_operation(
+    operator_client: Client, cluster: FakeCluster
+) -> None:
+    operation = waiting()
+    gate.close(ClusterUnavailable("The API server of the test does not respond."))
+
+    page = operator_client.get(page_url(operation)).content.decode()
+
+    assert "The API server of the test does not respond." in page
+    assert OPERATION_WAITS[OperationWait.CLUSTER_UNAVAILABLE].next_step in page
 
 
 def test_the_consequence_is_shown_before_the_action(

@@ -20,6 +20,7 @@ from gpuplatform.samples.capacity import Capacity, ProductCapacity, SpecCapacity
 from gpuplatform.samples.models import CapacitySnapshot, PlatformSample
 from gpuplatform.samples.services import capacity_store
 from gpuplatform.workloads.causes import FAILURE_CAUSES
+from gpuplatform.workloads.resources import GPU_RESOURCE
 from inventory.phases import PoolPhase
 from tests.factories.admin_rows import Rows
 from tests.factories.admin_steps import numbers
@@ -260,9 +261,23 @@ class TestHealth:
 class TestCapacity:
     def test_a_spec_is_a_bar_with_a_mark_and_a_text(self, operator_client: Client) -> None:
         gpus = {"active": 6, "ready": 2, "starting": 2, "failed": 1}
-        spec = SpecCapacity(name="h100", product="H100", gpu=2, warm_target=3, ready=1, gpus=gpus)
+        spec = SpecCapacity(
+            name="h100",
+            product="H100",
+            gpu=2,
+            warm_target=3,
+            ready=1,
+            gpus_by_resource={GPU_RESOURCE: gpus},
+            free=1,
+        )
         product = ProductCapacity(
-            name="H100", nodes=2, total=16, allocatable=14, free=3, gpus=gpus
+            name="H100",
+            nodes=2,
+            total=16,
+            allocatable=14,
+            free=3,
+            largest_free=3,
+            gpus=gpus,
         )
         capacity_store(Capacity(specs=[spec], products=[product]))
 
@@ -270,12 +285,64 @@ class TestCapacity:
 
         capacity = _context(operator_client)["capacity"]
         (label,) = re.findall('aria-label="h100: ([^"]+)"', capacity.specs[0].drawing)
-        assert numbers(label) == [6, 2, 2, 1, 3, 3]
+        assert numbers(label) == [6, 2, 2, 1, 2, 3]
         assert numbers(capacity.specs[0].summary) == [1, 3]
         assert numbers(capacity.products[0].summary) == [3, 14]
         assert numbers(capacity.products[0].about) == [2, 2]
         (at,) = re.findall(r'<path class="mark" d="M([\d.]+) 0V20"/>', page)
-        assert float(at) == pytest.approx((6 + 3 * 2) / 14 * 1000, abs=1)
+        assert float(at) == pytest.approx((6 + 3 * 2) / 13 * 1000, abs=1)
+
+    def test_gpus_of_different_resources_are_not_added(self, operator_client: Client) -> None:
+        slices = "nvidia.com/mig-1g.10gb"
+        held = {GPU_RESOURCE: {"active": 2}, slices: {"active": 5}}
+        spec = SpecCapacity(
+            name="mig", product="H100", gpu=1, resource_name=slices, free=23, gpus_by_resource=held
+        )
+        whole = ProductCapacity(
+            name="H100", nodes=2, total=12, allocatable=12, free=10, gpus={"active": 2}
+        )
+        sliced = ProductCapacity(
+            name="H100", resource_name=slices, nodes=1, total=28, allocatable=28, free=23
+        )
+        capacity_store(Capacity(specs=[spec], products=[whole, sliced]))
+
+        capacity = _context(operator_client)["capacity"]
+
+        assert (capacity.total, capacity.allocatable) == ("12", "")
+        assert numbers(capacity.gpu_sums.partition(slices)[0])[:5] == [2, 0, 0, 10, 23]
+        (label,) = re.findall('aria-label="mig: ([^"]+)"', capacity.specs[0].drawing)
+        assert label.startswith(f"5 {slices} in units, 23 {slices} free")
+        assert {product.name for product in capacity.products} == {"H100", f"H100 \u00b7 {slices}"}
+
+    def test_fragments_and_closed_nodes_are_shown(self, operator_client: Client) -> None:
+        product = ProductCapacity(
+            name="H100", allocatable=24, free=12, free_closed=4, largest_free=5, excess=1
+        )
+        capacity_store(Capacity(products=[product]))
+
+        [shown] = _context(operator_client)["capacity"].products
+
+        assert numbers(shown.summary) == [12, 24, 5, 4, 1]
+
+    def test_withheld_and_wanted_numbers_are_notes(self, operator_client: Client) -> None:
+        spec = SpecCapacity(name="a", gpu=2, withheld=3, wanted_by_resource={GPU_RESOURCE: 4})
+        capacity_store(Capacity(specs=[spec]))
+
+        [shown] = _context(operator_client)["capacity"].specs
+
+        assert numbers(shown.notes) == [3, 4]
+
+    def test_a_cluster_without_the_default_resource_has_totals(
+        self, operator_client: Client
+    ) -> None:
+        amd = ProductCapacity(
+            name="", resource_name="amd.com/gpu", nodes=1, total=8, allocatable=6, free=6
+        )
+        capacity_store(Capacity(products=[amd]))
+
+        capacity = _context(operator_client)["capacity"]
+
+        assert (capacity.total, capacity.allocatable) == ("8", "6")
 
     def test_specs_that_lack_stock_are_first_and_their_number_is_limited(
         self, operator_client: Client

@@ -98,5 +98,5 @@ def test_it_costs_few_queries(
         stock_row()
     operator_client.get(SEARCH)
 
-    with django_assert_max_num_queries(12):
+    with django_assert_max_num_queries(14):
         operator_client.get(SEARCH, {"q": "unit"})

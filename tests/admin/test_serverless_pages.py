@@ -10,8 +10,14 @@ from pytest_django import DjangoAssertNumQueries
 
 from gpuplatform.clock import now
 from gpuplatform.workloads.causes import StartupCause
-from serverless.models import Function, Invocation
-from serverless.phases import WORKER_CAUSES, InvocationState
+from serverless.models import Function, Invocation, WebhookSecret
+from serverless.phases import (
+    WEBHOOK_FAILURES,
+    WORKER_CAUSES,
+    InvocationState,
+    WebhookFailure,
+)
+from serverless.services.webhooks import Attempt, webhook_record, webhooks_claim
 from tests.admin.test_serverless import FUNCTIONS, INVOCATIONS, detail, ended, page
 from tests.factories.serverless import accept, function_row
 from tests.factories.unit_rows import PULL_FAILURE, stock_row, unit_row
@@ -174,5 +180,27 @@ def test_number_of_queries_of_pages_is_bounded(
     detail(operator_client, function)
 
     for row in (function, waiting):
-        with django_assert_max_num_queries(12):
+        with django_assert_max_num_queries(13):
             detail(operator_client, row)
+
+
+def test_page_of_invocation_shows_webhook_without_its_path(operator_client: Client) -> None:
+    function = function_row("echo", onDone={"url": "https://example.com/hooks/s3cret?k=s3cret"})
+    WebhookSecret.objects.create(function=function, salt="s4lt")
+    row = ended(function, InvocationState.FAILED, failure_class="framework_error")
+    attempt = Attempt(now(), 0.1, 500, WebhookFailure.BAD_STATUS)
+    (claimed,) = webhooks_claim(1, busy={}, per_function=1)
+    webhook_record(claimed, attempt)
+
+    text = detail(operator_client, row)
+    of_function = detail(operator_client, function)
+    listed = page(operator_client, INVOCATIONS, webhook="Pending")
+    others = page(operator_client, INVOCATIONS, webhook="Failed")
+
+    assert fact(text, "Webhook") == fact(of_function, "Webhook") == "https://example.com/…"
+    assert fact(text, "Webhook state") == "Pending"
+    assert fact(text, "Webhook delivery") == str(claimed.webhook_id)
+    assert escape(WEBHOOK_FAILURES[WebhookFailure.BAD_STATUS].meaning) in text
+    assert not any("s3cret" in one or "s4lt" in one for one in (text, of_function))
+    assert row.invocation_id in listed
+    assert row.invocation_id not in others

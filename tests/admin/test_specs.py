@@ -10,14 +10,18 @@ from django.urls import reverse
 from pytest_django import DjangoAssertNumQueries, Settings
 
 from gpuplatform.operations.models import Operation
+from gpuplatform.samples.capacity import Capacity, ProductCapacity
+from gpuplatform.samples.services import capacity_store
+from gpuplatform.workloads.causes import StartupCause
 from inventory.models import GpuSpec
 from tests.factories.admin_rows import Rows
-from tests.factories.admin_steps import Page, address, choose, confirm, numbers, press
+from tests.factories.admin_steps import Page, address, choose, confirm, numbers, press, text_of
+from tests.factories.inventory import pool_row
 from tests.factories.unit_rows import spec_row, stock_row, unit_row
 from tests.fakes.cluster import FakeCluster
 from tests.fakes.installed import cluster
-from units.models import GpuUnit
-from units.phases import UnitPhase
+from units.models import GpuUnit, WarmImage
+from units.phases import UnitPhase, WarmImageState
 from units.services.stock import top_up_obstacle
 
 __all__ = ["cluster"]
@@ -65,6 +69,25 @@ def test_the_list_shows_target_pause_and_counts(operator_client: Client) -> None
     assert "?spec=g1.1&amp;state=ready" in page
 
 
+@pytest.mark.parametrize(
+    "list_name", ["units_stockunit", "units_activeunit", "inventory_stockpool"]
+)
+def test_the_lists_mark_a_spec_that_is_not_in_the_catalogue(
+    operator_client: Client, list_name: str
+) -> None:
+    spec_row("known")
+    for name in ("known", "deleted"):
+        stock_row(spec_name=name)
+        unit_row(spec_name=name)
+        pool_row(spec_name=name)
+
+    page = operator_client.get(reverse(f"admin:{list_name}_changelist")).content.decode()
+
+    cells = re.findall('<td class="field-spec_column[^>]*>(.*?)</td>', page)
+    marks = {text_of(cell).split()[0]: "catalogue" in cell for cell in cells}
+    assert marks == {"known": False, "deleted": True}
+
+
 @pytest.mark.parametrize("query", ["enabled=no", "paused=yes", "q=wan"])
 def test_specs_are_found_by(operator_client: Client, query: str) -> None:
     spec_row("other")
@@ -87,6 +110,25 @@ def test_a_spec_is_created_by_the_service(operator_client: Client, cluster: Fake
     link = reverse("admin:operations_operation_change", args=[operation.pk])
     assert f'href="{link}"' in str(*response.context["messages"])
     assert KEY in LogEntry.objects.get().change_message
+
+
+def test_a_spec_for_any_of_several_products_is_confirmed(
+    operator_client: Client, cluster: FakeCluster
+) -> None:
+    products = [ProductCapacity(name=name, nodes=1) for name in ("H100", "A100")]
+    capacity_store(Capacity(products=products))
+
+    page = Page(operator_client.post(ADD, form()))
+    before = GpuSpec.objects.count()
+    confirm(operator_client, page)
+    operator_client.post(ADD, form(key=f"admin-{'1' * 32}", name="h100", product="H100"))
+
+    assert numbers(page.context["consequence"].partition("gets")[2])[0] == 2
+    assert "A100, H100" in page.context["consequence"]
+    assert before == 0
+    assert set(GpuSpec.objects.values_list("name", "product")) == {("g1.1", ""), ("h100", "H100")}
+    row = GpuSpec.objects.get(name="g1.1")
+    assert "A100, H100" in operator_client.get(address(row, "change", row.pk)).content.decode()
 
 
 def test_a_repeated_form_is_one_request(operator_client: Client, cluster: FakeCluster) -> None:
@@ -122,6 +164,29 @@ def test_an_emptied_field_is_cleared(operator_client: Client, cluster: FakeClust
     assert operations() == [("gpuspec.update", {"memory": "", "placement": {}, "product": ""})]
 
 
+def test_the_resources_of_a_spec_are_entered_and_shown(
+    operator_client: Client, cluster: FakeCluster
+) -> None:
+    slices = "nvidia.com/mig-1g.10gb"
+    entered = form(gpu="2", resourceName=slices, resources='{"rdma/hca": "1k"}')
+
+    operator_client.post(ADD, entered)
+
+    row = GpuSpec.objects.get()
+    assert (row.resource_name, row.resources) == (slices, {"rdma/hca": "1000"})
+    page = operator_client.get(address(row, "change", row.pk)).content.decode()
+    assert {f"2 {slices}", "1000 rdma/hca"} <= set(re.findall("<bdi>([^<]+)</bdi>", page))
+
+
+def test_an_emptied_resource_is_the_default(operator_client: Client, cluster: FakeCluster) -> None:
+    row = spec_row(resource_name="amd.com/gpu", resources={"rdma/hca": "1"})
+
+    confirm(operator_client, edit(operator_client, row))
+
+    changes = {"resourceName": "nvidia.com/gpu", "resources": {}}
+    assert operations() == [("gpuspec.update", changes)]
+
+
 def test_an_edit_without_a_change_is_an_error(
     operator_client: Client, cluster: FakeCluster
 ) -> None:
@@ -141,6 +206,9 @@ def test_an_edit_without_a_change_is_an_error(
         ({"gpu": "99999"}, "1024"),
         ({"warmTarget": "100000"}, "1000"),
         ({"product": "a b"}, "a b"),
+        ({"resourceName": "gpu"}, "gpu"),
+        ({"resources": '{"cpu": "1"}'}, "cpu"),
+        ({"resources": '{"rdma/hca": 1}'}, "rdma/hca"),
         ({"placement": "{"}, "JSON"),
         ({"placement": '{"tolerations": [], "tolerations": []}'}, "key"),
         ({"placement": '{"nodeSelector": {"a b": "c"}}'}, "nodeSelector"),
@@ -213,6 +281,44 @@ def test_several_specs_are_paused_and_resumed(
     assert set(GpuSpec.objects.values_list("is_top_up_paused", flat=True)) == {paused}
     assert Operation.objects.count() == LogEntry.objects.count() == 2
     assert all(one.result.url for one in result.context["results"])
+
+
+def test_warm_images_are_changed_and_cleared(
+    operator_client: Client, cluster: FakeCluster
+) -> None:
+    row = spec_row(warm_images=["busybox:1.36"], image_pull_secrets=[{"name": "registry"}])
+
+    confirm(operator_client, edit(operator_client, row, warmImages='["a:1", "b:1"]'))
+
+    row.refresh_from_db()
+    assert (row.warm_images, row.image_pull_secrets) == (["a:1", "b:1"], [])
+
+
+def test_an_invalid_warm_image_is_shown_at_its_field(
+    operator_client: Client, cluster: FakeCluster
+) -> None:
+    page = edit(operator_client, spec_row(), warmImages='["a:1", "A B"]')
+
+    assert list(page.context["form"].errors) == ["warmImages"]
+    assert not Operation.objects.exists()
+
+
+def test_the_page_shows_the_state_of_each_warm_image_failures_first(
+    operator_client: Client,
+) -> None:
+    row = spec_row(warm_images=["a:1"])
+    image = {"spec_name": row.name, "image": "docker.io/library/a:1"}
+    WarmImage.objects.create(node="n1", state=WarmImageState.PRESENT, **image)
+    cause = StartupCause.IMAGE_PULL_FAILED
+    WarmImage.objects.create(
+        node="n2", state=WarmImageState.FAILED, cause=cause, message="<b>not found</b>", **image
+    )
+
+    page = operator_client.get(address(row, "change", row.pk))
+
+    [shown] = [one for one in page.context["detail"].related if one.title == "Warm images"]
+    assert [line.text.partition(":")[0] for line in shown.rows] == ["n2", "n1"]
+    assert "<b>not found</b>" not in page.content.decode()
 
 
 def test_a_seeding_of_a_spec_shows_units_and_gpus(

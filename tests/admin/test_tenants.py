@@ -42,6 +42,18 @@ def test_the_list_shows_units_failures_and_gpus(operator_client: Client) -> None
     )
 
 
+def test_gpus_of_another_resource_are_shown_separately(operator_client: Client) -> None:
+    some_units()
+    unit_row(gpu=7, resource_name="nvidia.com/mig-1g.10gb")
+
+    page = operator_client.get(LIST).content.decode()
+
+    assert re.findall(r'field-(?:units|gpus)">([^<]+)<', page) == [
+        "4",
+        "3 \u00b7 7 nvidia.com/mig-1g.10gb",
+    ]
+
+
 def test_its_page_links_to_its_rows_and_failed_rows(operator_client: Client) -> None:
     some_units()
     tenant = tenant_by_name()

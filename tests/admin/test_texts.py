@@ -23,26 +23,29 @@ from gpuplatform.adminkit.actions.model_admin import ActionAdmin
 from gpuplatform.adminkit.lists.model_admin import PlatformModelAdmin, ReadOnlyAdmin
 from gpuplatform.adminkit.site.navigation import place_of
 from gpuplatform.operations.models import Operation
-from gpuplatform.tenancy.models import ApiToken
+from gpuplatform.tenancy.models import ApiToken, Tenant
 from gpuplatform.tenancy.selectors import tenant_by_name
-from inventory.models import GpuSpec, StockPool
+from inventory.models import GpuSpec, Node, StockPool
 from serverless.models import Function, Invocation
 from tests.conftest import GoldenFiles
 from tests.factories.admin_rows import Rows
+from tests.factories.node_rows import node_row
 from tests.factories.serverless import accept, function_row
-from tests.factories.unit_rows import spec_row, stock_row, unit_row
+from tests.factories.unit_rows import group_row, spec_row, stock_row, unit_row
 from tests.fakes.installed import cluster
-from units.models import ActiveUnit, StockUnit
+from units.models import ActiveUnit, StockUnit, UnitGroup
 
 __all__ = ["cluster"]
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("cluster")]
 
-VALUES = {
+VALUES: dict[str, dict[str, Any]] = {
     "scale": {"replicas": 5, "minWorkers": 1, "maxWorkers": 4},
     "seed": {"replicas": 3},
     "target": {"warmTarget": 4},
+    "limit": {"maxPriority": 40},
     "edit": {"warmTarget": 4, "enabled": False},
+    "drain": {"units": "stop", "noticeMinutes": 30},
 }
 """Entered values of the actions with a form."""
 
@@ -60,11 +63,16 @@ def _token(number: int) -> ApiToken:
 SAMPLES: dict[type[Model], Callable[[Rows, int], Model]] = {
     Operation: lambda rows, _: rows.operation("Failed", progress_total=3, progress_done=1),
     StockPool: lambda rows, _: rows.pool(),
+    Node: lambda _, number: node_row(f"gpu-node-{number}"),
     GpuSpec: lambda _, number: spec_row(f"g{number}.1", gpu=2, warm_target=1),
     StockUnit: lambda _, number: _proxy(StockUnit, stock_row(name=f"stock-{number}", gpu=2)),
     ActiveUnit: lambda _, number: _proxy(ActiveUnit, unit_row(name=f"unit-{number}", gpu=2)),
+    UnitGroup: lambda _, number: group_row(f"group-{number}"),
     Function: lambda _, number: function_row(f"function-{number}"),
     Invocation: lambda _, number: accept(function_row(f"called-{number}")),
+    Tenant: lambda _, number: Tenant.objects.create(
+        name=f"tenant-{number}", namespace=f"tenant-{number}"
+    ),
     ApiToken: lambda _, number: _token(number),
     PeriodicTask: lambda _, number: PeriodicTask(name=f"task-{number}", task=f"task{number}"),
     IntervalSchedule: lambda _, number: IntervalSchedule(every=10 * number, period="seconds"),

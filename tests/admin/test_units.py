@@ -134,6 +134,23 @@ class TestDetail:
         assert "<time" in panel.since
         assert panel.next_step == FAILURE_CAUSES[StartupCause.IMAGE_PULL_FAILED].next_step
 
+    def test_an_active_unit_shows_the_steps_of_its_start(self, operator_client: Client) -> None:
+        since = "2026-01-31T12:00:00Z"
+        steps = [
+            {"step": "ImagePull", "since": since, "seconds": 9, "message": "Image size: 7 bytes."},
+            {"step": "Readiness", "since": since},
+        ]
+        row = unit_row(start_steps=steps, avoided_node="gpu-node-1")
+        url = reverse("admin:units_activeunit_change", args=[row.pk])
+
+        found = operator_client.get(url).context["detail"].facts
+
+        facts = {fact.label: fact.value for fact in found}
+        assert facts["Start: image pull"].startswith("9 s")
+        assert "7 bytes" in facts["Start: image pull"]
+        assert facts["Start: readiness"] == "in progress"
+        assert facts["Avoided node"] == "gpu-node-1"
+
     def test_differences_are_marked(self, operator_client: Client) -> None:
         row = unit_row(UnitPhase.PROGRESSING, generation=2, service_name="")
 
@@ -305,3 +322,30 @@ def test_a_page_costs_few_queries(
 
     with django_assert_max_num_queries(MOST_QUERIES):
         detail(operator_client, row)
+
+
+class TestEndedUnits:
+    def test_the_page_of_an_ended_unit_shows_its_end(self, operator_client: Client) -> None:
+        row = unit_row(
+            UnitPhase.FAILED,
+            reason=UnitReason.PROGRAM_FAILED,
+            cause=StartupCause.CONTAINER_EXITED,
+            is_ended=True,
+            exit_code=137,
+            finished_at=now(),
+        )
+
+        text = detail(operator_client, row)
+
+        assert re.search("<dt>Exit code</dt><dd><bdi>137", text)
+        assert "Finished" in text
+        assert "Ready pods" not in text, "no pod is missing"
+
+    def test_a_unit_that_succeeded_is_found_by_its_phase(self, operator_client: Client) -> None:
+        unit_row(name="runs")
+        unit_row(UnitPhase.SUCCEEDED, name="ended", is_ended=True, exit_code=0)
+
+        text = page(operator_client, UNITS, phase="Succeeded")
+
+        assert names(text) == ["ended"]
+        assert '<span class="phase ready"><svg' in text

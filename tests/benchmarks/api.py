@@ -16,6 +16,7 @@ from typing import Final
 from gpuplatform.kube.kinds import DEPLOYMENT, SERVICE, STOCK_POOL
 from tests.acceptance.platform import JOBS, POOLS
 from tests.benchmarks.bench import (
+    SPEC,
     Api,
     Bench,
     at_once,
@@ -137,7 +138,7 @@ def _post_all(bench: Bench, prefix: str, number: int) -> float:
 def _pool(bench: Bench, api: Api, name: str) -> float:
     """Create a pool without pods, which has a Deployment and a Service; return the seconds."""
     template = {"ports": [{"name": "http", "port": 8080}]}
-    body = {"operationID": name, "name": name, "specName": "g1.1", "replicas": 0}
+    body = {"operationID": name, "name": name, "specName": SPEC, "replicas": 0}
     begun = time.perf_counter()
     answer = api("POST", POOLS, {**body, "template": template})
     if answer.status != 202:

@@ -64,14 +64,14 @@ def load_words() -> str:
     return "load " + " ".join(f"{one:.1f}" for one in os.getloadavg())
 
 
-def describe_machine() -> None:
-    """Print the machine and the versions."""
+def describe_machine(nodes: str = f"{NODES} nodes") -> None:
+    """Print the machine, the versions and the nodes."""
     names = ("Django", "celery", "kubernetes", "psycopg")
     versions = ", ".join(f"{name} {version(name)}" for name in names)
     kubernetes = ".".join(map(str, KUBERNETES))
     say(
         f"{machine.platform()}, {os.cpu_count()} cores, Python {machine.python_version()},"
-        f" {versions}; control plane v{kubernetes}, {NODES} nodes; {load_words()}"
+        f" {versions}; control plane v{kubernetes}, {nodes}; {load_words()}"
     )
 
 
@@ -195,7 +195,8 @@ class Bench:
         """Request stock; return the operationID."""
         operation = self.name("seed")
         body = {"operationID": operation, "specName": SPEC, "gpu": 1, "replicas": number}
-        answer = self.api()("POST", STOCK, {**body, "cpu": "100m", "memory": "64Mi"})
+        with contextlib.closing(self.api()) as api:
+            answer = api("POST", STOCK, {**body, "cpu": "100m", "memory": "64Mi"})
         if answer.status != 202:
             raise SystemExit(f"a seeding returned {answer.status}: {answer.body}")
         return operation
@@ -310,7 +311,7 @@ class Audit:
 
 
 def _own_kubeconfig(admin: Path, folder: Path) -> Path:
-    """Create the account of the platform with all rights, and write its kubeconfig."""
+    """Create the account of the platform with all permissions, and write its kubeconfig."""
     api = Http(admin)
     account = {"metadata": {"name": ACCOUNT}}
     accounts = "/api/v1/namespaces/default/serviceaccounts"
@@ -346,7 +347,7 @@ def on_control_plane(
     `through` can insert a proxy between the platform and its API server.
     """
     with contextlib.ExitStack() as stack:
-        folder = _folder(stack)
+        folder = temporary_folder(stack)
         log = folder / "launcher.log"
         command = [*launcher.COMMAND, "--unthrottled"]
         running = stack.enter_context(process(command, log))
@@ -363,31 +364,34 @@ def on_control_plane(
             is_like_production=is_like_production,
             kubeconfig=through(stack, _own_kubeconfig(admin, folder)),
         )
-        yield _started(stack, platform, admin, beside)
+        yield started(stack, platform, admin, beside)
 
 
 @contextlib.contextmanager
 def on_simulator() -> Iterator[Bench]:
     """Run a platform on the simulated cluster."""
     with contextlib.ExitStack() as stack:
-        platform = UnitsPlatform(_folder(stack), is_like_production=True)
-        yield _started(stack, platform, platform.kubeconfig)
+        platform = UnitsPlatform(temporary_folder(stack), is_like_production=True)
+        yield started(stack, platform, platform.kubeconfig)
 
 
-def _folder(stack: contextlib.ExitStack) -> Path:
+def temporary_folder(stack: contextlib.ExitStack) -> Path:
+    """Return a new folder that exists until the end of `stack`."""
     folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-units-")))
     folder.chmod(0o755)
     return folder
 
 
-def _started(
+def started(
     stack: contextlib.ExitStack,
     platform: UnitsPlatform,
     kubeconfig: Path,
     beside: Mapping[str, int] = MappingProxyType({}),
 ) -> Bench:
+    """Start the platform until the end of `stack`, and watch its units."""
     stack.callback(platform.stop_all)
     platform.start_all()
+    platform.add_spec(SPEC, cpu="100m", memory="64Mi")
     bench = Bench(platform, kubeconfig, beside=beside)
     stop, cluster = threading.Event(), platform.cluster()
     watcher = threading.Thread(target=bench.seen.follow, args=(cluster, stop), daemon=True)

@@ -102,6 +102,7 @@ def main() -> None:
         running = RunningPlatform(Path(folder), is_like_production=True)
         try:
             running.start_all()
+            running.add_spec("g1.1")
             report(running)
         finally:
             running.stop_all()

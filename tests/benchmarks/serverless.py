@@ -200,6 +200,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         platform = RunningPlatform(Path(folder), is_like_production=True)
         try:
             platform.start_all()
+            platform.add_spec(SPEC, cpu="100m", memory="64Mi")
             for name in asked:
                 say(f"-- {name}: {PARTS[name].__doc__}  [{load_words()}]")
                 PARTS[name](Bench(platform))

@@ -61,7 +61,7 @@ Request = tuple[str, str, Any]
 
 @dataclass
 class Life:
-    """The life of one unit or pool, with one step per round."""
+    """The lifecycle of one unit or pool, with one step per round."""
 
     path: str
     name: str
@@ -172,7 +172,7 @@ class Experiment:
         )
 
     def _asked(self, number: int) -> Iterator[Request]:
-        """Yield the requests of a round: the next step of all lives, and new lives."""
+        """Yield the requests of a round: the next step of all lifecycles, and new ones."""
         yield "POST", STOCK, {"operationID": f"u41-seed-{number}", **_SEED}
         self.lives = [life for life in self.lives if not life.is_over]
         self.lives += [
@@ -193,20 +193,20 @@ class Experiment:
     def _ask(self, method: str, path: str, body: Any) -> None:
         """Repeat a request until it is accepted, as a caller without a response does."""
         until = time.monotonic() + SETTLED_SECONDS
-        said = "no answer"
+        response_text = "no response"
         while time.monotonic() < until:
             try:
                 answer = self.platform.request(method, path, body)
             except (OSError, http.client.HTTPException, ValueError):
-                said = "no answer"
+                response_text = "no response"
             else:
                 if answer.status in {200, 202}:
                     return
-                said = f"{answer.status} {answer.body['error']['code']}"
-                if answer.status < 500 and "insufficient_capacity" not in said:
+                response_text = f"{answer.status} {answer.body['error']['code']}"
+                if answer.status < 500 and "insufficient_capacity" not in response_text:
                     break
             self._pause.wait(0.1)
-        self.faults.append(f"{method} {path}: {said}")
+        self.faults.append(f"{method} {path}: {response_text}")
 
     def _leases(self) -> list[Any]:
         """Return the tokens of leases of killed processes, and check their expiry."""
@@ -216,7 +216,7 @@ class Experiment:
             self.faults.append(f"a lease of a killed process lasts {longest:.0f} s more")
         return [token for token, _ in leases]
 
-    # What has to be so in the end.
+    # The conditions at the end.
 
     def _is_settled(self, number: int) -> bool:
         """Return whether all requests have taken effect; check the invariants."""
@@ -277,7 +277,7 @@ class Experiment:
         selector = f"{MANAGED_BY_LABEL}={MANAGER}"
         return list(self._cluster.list(kind, label_selector=selector).items)
 
-    # The beginning.
+    # The start.
 
     def _steady(self) -> dict[str, list[str]]:
         """Return the pods of unchanged resources: units, pools and the worker of the function."""
@@ -340,6 +340,7 @@ def main() -> int:
         platform = RunningPlatform(Path(folder))
         try:
             platform.start_all()
+            platform.add_spec(SPEC, cpu="100m", memory="64Mi")
             return end(Experiment(platform, options.rounds, options.seed).run())
         finally:
             platform.stop_all()

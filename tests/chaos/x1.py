@@ -51,7 +51,7 @@ def _report(lines: Sequence[Response], seconds: float) -> None:
     say(
         f"{len(lines)} requests in {seconds:.0f} s, {len(lines) / seconds:.0f} per second; ledger:"
     )
-    answers = Counter((said.tenant, said.status, said.code) for said in lines)
+    answers = Counter((line.tenant, line.status, line.code) for line in lines)
     for (tenant, status, code), number in sorted(answers.items()):
         words = f"{status} {code}" if status else "hung up"
         say(f"  {tenant:10} {words:24} {number:6}")

@@ -33,7 +33,7 @@ def test_every_point_ends_as_the_undisturbed_run(
     act(world)
     world.work(12)
     faults = list(unit_inconsistencies(world.cluster))
-    told = f"same end {len(ends) - len(wrong):4}  faults {len(faults)}"
+    summary = f"same end {len(ends) - len(wrong):4}  faults {len(faults)}"
     with capsys.disabled():
-        sys.stdout.write(f"\n{scenario:28} points {undisturbed.seen:4}  {told}\n")
+        sys.stdout.write(f"\n{scenario:28} points {undisturbed.seen:4}  {summary}\n")
     assert (wrong, faults) == ([], [])

@@ -39,7 +39,7 @@ AT_LEAST = 300
 
 
 class Caller:
-    """Runs the lives of units; repeats refused requests."""
+    """Runs the lifecycles of units; repeats rejected requests."""
 
     def __init__(self, bench: Bench, number: int) -> None:
         self._bench = bench

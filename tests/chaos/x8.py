@@ -2,7 +2,7 @@
 
 Exactly 500 requests must be accepted and become 500 units with 500 sources; the others must fail
 without stock. Watch events are delayed, so rows are stale when stock is claimed, and the response
-of every 25th write is lost. (A read without a resource version is never stale: Kubernetes answers
+of every 25th write is lost. (A read without a resource version is never stale: Kubernetes reads
 it from a quorum.)
 """
 
@@ -94,13 +94,13 @@ def _race(bench: Bench, stock: int, requests: int) -> list[str]:
     begun = time.monotonic()
     callers = [partial(_ask_all, api, names[n::CALLERS]) for n, api in enumerate(apis)]
     answers = dict(pair for found in at_once(callers, CALLERS) for pair in found)
-    said = Counter(answers.values())
-    say(f"{requests} requests over {stock} stock in {time.monotonic() - begun:.1f} s: {said}")
+    counts = Counter(answers.values())
+    say(f"{requests} requests over {stock} stock in {time.monotonic() - begun:.1f} s: {counts}")
     wanted = {"accepted": stock, "insufficient_capacity": requests - stock}
     accepted = [name for name, answer in answers.items() if answer == "accepted"]
     bench.seen.wait(accepted, seconds=READY_SECONDS)
     say(f"{len(accepted)} units ready after {time.monotonic() - begun:.1f} s")
-    return [] if dict(said) == wanted else [f"the responses are {said}, not {wanted}"]
+    return [] if dict(counts) == wanted else [f"the responses are {counts}, not {wanted}"]
 
 
 def _ask_all(api: Api, names: list[str]) -> list[tuple[str, str]]:

@@ -261,6 +261,7 @@ def main() -> int:
         platform = RunningPlatform(Path(folder))
         try:
             platform.start_all()
+            platform.add_spec(SPEC, cpu="100m", memory="64Mi")
             sizes = (options.invocations, options.functions, options.kills, options.seconds)
             return end(Experiment(platform, Shape(*sizes)).run())
         finally:

@@ -1,4 +1,4 @@
-"""The accounts of the platform's processes on a control plane, and what its audit log says."""
+"""The accounts of the platform's processes on a control plane, and their audit log."""
 
 import json
 import subprocess
@@ -26,13 +26,13 @@ USER = f"system:serviceaccount:{SYSTEM_NAMESPACE}:"
 GROUPS = {"stockpools": GROUP, "deployments": "apps"}
 REFUSED = {401, 403}
 NOT_WALKED = {"secrets"}
-"""Functions need a queue, which the platform of the walk has not."""
+"""Functions require a queue, which this platform does not have."""
 NEVER_LOGGED = {"finalizers"}
-"""Admission asks for these permissions beside a request that is about something else."""
+"""Admission checks these permissions within other requests."""
 
 
 def kubectl(kubeconfig: Path, *arguments: str, text: str | None = None) -> str:
-    """Run kubectl; its words are in the failure when it fails."""
+    """Run kubectl; the assertion of a failure contains its output."""
     done = subprocess.run(
         ["kubectl", "--kubeconfig", str(kubeconfig), *arguments],
         capture_output=True,
@@ -61,7 +61,7 @@ def account_kubeconfigs(admin: Path, folder: Path) -> dict[str, Path]:
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """One request of an account, as a rule would allow it."""
+    """One request of an account, as a rule allows it."""
 
     process: str
     verb: str
@@ -71,7 +71,7 @@ class Use:
     name: str
 
     def is_of(self, permission: Permission) -> bool:
-        """Return whether it is a use of the permission."""
+        """Return whether the request uses the permission."""
         namespaces = {
             **NAMESPACES,
             Place.CLUSTER: ("",),
@@ -86,7 +86,7 @@ class Use:
 
 
 class AuditLog:
-    """What accounts did on a control plane since this object was made."""
+    """The requests of accounts to a control plane since the creation of this object."""
 
     def __init__(self, kubeconfig: Path) -> None:
         self._path = kubeconfig.parent / AUDIT_LOG
@@ -97,7 +97,7 @@ class AuditLog:
         return sorted({_words(e) for e in self._events() if _code(e) in REFUSED})
 
     def unused(self, account: Account) -> list[str]:
-        """Return the verbs of permissions of an account that no request needed."""
+        """Return the unused verbs of the permissions of an account."""
         uses = set(self._uses())
         return [
             f"{account.process}: {verb} {permission.resource} ({permission.place})"
@@ -111,7 +111,7 @@ class AuditLog:
         ]
 
     def processes(self) -> set[str]:
-        """Return the processes that asked the API server anything."""
+        """Return the processes that sent requests to the API server."""
         return {_process(event) for event in self._events()}
 
     def _uses(self) -> Iterator[Use]:
@@ -120,7 +120,7 @@ class AuditLog:
                 continue
             verbs = [event["verb"]]
             if event["verb"] == "patch" and _code(event) == 201:
-                verbs.append("create")  # An apply that makes the object needs both.
+                verbs.append("create")  # An apply that creates needs both verbs.
             about = event.get("objectRef") or {}
             parts = (about.get("resource", ""), about.get("subresource", ""))
             for verb in verbs:
@@ -155,7 +155,7 @@ def _words(event: dict[str, Any]) -> str:
 
 
 def may(plane: Path, process: str, verb: str, resource: str, namespace: str) -> bool:
-    """Ask the API server whether the account of a process may do something."""
+    """Return whether the API server allows the account of a process a request."""
     http = Http(plane)
     reply = http(
         "POST",

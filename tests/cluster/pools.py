@@ -20,6 +20,7 @@ from inventory.models import StockPool
 from inventory.reconcile import POOLS
 from inventory.requests.pools import StockPoolCreate
 from inventory.services.pools import pool_create, pool_request_deletion
+from tests.factories.unit_rows import catalogued
 
 WAIT_SECONDS = 45.0
 FIRST_PAUSE_SECONDS, LAST_PAUSE_SECONDS = 0.1, 0.5
@@ -36,7 +37,7 @@ class Pools:
         )
 
     def create(self, name: str, **fields: Any) -> Operation:
-        """Ask for a pool and let a worker do it."""
+        """Request a pool and execute the operation."""
         asked = {
             "operationID": f"create-{name}",
             "name": name,
@@ -45,10 +46,11 @@ class Pools:
             "replicas": 1,
             **fields,
         }
+        catalogued(asked["specName"])
         return self.work(pool_create(tenant=self.tenant, body=StockPoolCreate.parse(asked)))
 
     def delete(self, name: str) -> Operation:
-        """Ask for the deletion of a pool and let a worker do it."""
+        """Request the deletion of a pool and execute the operation."""
         return self.work(
             pool_request_deletion(
                 tenant=self.tenant,
@@ -59,12 +61,12 @@ class Pools:
         )
 
     def work(self, accepted: Accepted) -> Operation:
-        """Run the operation once; return it as it is then."""
+        """Execute the operation once; return its row."""
         operations.run(accepted.operation.pk)
         return Operation.objects.get(pk=accepted.operation.pk)
 
     def finish(self, operation: Operation) -> Operation:
-        """Let workers take the operation, as sweeps would, until it has ended."""
+        """Execute the operation as sweeps do, until it has ended."""
 
         def ended() -> bool:
             gate.probe()
@@ -77,7 +79,7 @@ class Pools:
         return Operation.objects.get(pk=operation.pk)
 
     def by_hand(self, name: str, spec: Manifest) -> None:
-        """Make a resource as a person with kubectl does, and let the mirror see it."""
+        """Create a resource as with kubectl, and update the mirror."""
         made = self.cluster.create(
             STOCK_POOL,
             {
@@ -95,22 +97,22 @@ class Pools:
 
     @staticmethod
     def platform() -> Cluster:
-        """Return the client that the platform itself uses."""
+        """Return the client of the platform."""
         return get_cluster()
 
     def row(self, name: str) -> StockPool:
-        """Return the newest row of that name."""
+        """Return the newest row with this name."""
         found = StockPool.objects.filter(namespace=self.namespace, name=name).first()
         assert found is not None
         return found
 
     def reconcile(self, name: str) -> StockPool:
-        """Let a worker reconcile the pool once, whether it is due or not."""
+        """Reconcile the pool once, even if it is not due."""
         gate.probe()
         rows = StockPool.objects.filter(pk=self.row(name).pk)
         mark_due(rows)
         driver.run(POOLS, self.row(name).pk)
-        event_writer.finish(WAIT_SECONDS)  # So that a test may count what is written.
+        event_writer.finish(WAIT_SECONDS)  # Tests count the writes afterwards.
         return self.row(name)
 
     def settle(self, name: str, phase: str, reason: str = "") -> StockPool:
@@ -130,7 +132,7 @@ class Pools:
         seconds: float = WAIT_SECONDS,
         last_pause_seconds: float = LAST_PAUSE_SECONDS,
     ) -> None:
-        """Return when `met` says so. The longer it takes, the more seldom it is asked."""
+        """Wait until `met` returns true, with increasing delays."""
         pause, pause_seconds = threading.Event(), FIRST_PAUSE_SECONDS
         end = time.monotonic() + seconds
         while not met():

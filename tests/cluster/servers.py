@@ -7,7 +7,6 @@ import contextlib
 import json
 import os
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
@@ -19,6 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from gpuplatform.deployment.installation import CRDS
+from gpuplatform.dev.embedded.ports import free_port
 from gpuplatform.kube.client import Cluster
 from gpuplatform.kube.kinds import Manifest
 from gpuplatform.kube.modes import KubeMode, open_cluster
@@ -31,7 +31,9 @@ START_SECONDS = 60.0
 BUILD_SECONDS = 1500.0
 STOP_SECONDS = 15.0
 PREFIX = "gpuplatform-cluster-tests-"
+SLICE, SLICES = "nvidia.com/mig-1g.10gb", 2
 KUBELET = ["--nodes", str(NODES), "--gpus", str(GPUS), "--lease", "4"]
+KUBELET += ["--resources", f"{SLICE}={SLICES}"]
 DIE_WITH_PARENT = (
     "import ctypes, os, sys; ctypes.CDLL(None).prctl(1, 15); os.execv(sys.argv[1], sys.argv[1:])"
 )
@@ -101,7 +103,7 @@ def simulator(folder: Path, _definitions: Sequence[Manifest]) -> Iterator[Path]:
 def _simulator(folder: Path) -> Iterator[Path]:
     kubeconfig, log = folder / "kubeconfig", folder / "simulator.log"
     kubeconfig.unlink(missing_ok=True)
-    port = _free_port()
+    port = free_port()
     command = [sys.executable, "-m", "gpuplatform.dev.simulator.apiserver", "--port", str(port)]
     command += ["--state-dir", str(folder / "state"), "--kubeconfig", str(kubeconfig)]
     with process(command, log) as running:
@@ -119,7 +121,7 @@ def control_plane(folder: Path, definitions: Sequence[Manifest]) -> Iterator[Pat
     """Run a real control plane, built if necessary; yield its kubeconfig."""
     log, given = folder / "launcher.log", folder / "definitions.json"
     given.write_text(json.dumps(definitions))
-    # It makes a folder of its own, and removes it even when this process is killed.
+    # It creates a folder, and deletes it even if this process is killed.
     command = [*launcher.COMMAND, "--definitions", str(given)]
     with process(command, log) as running:
         wait_for(lambda: b"ready;" in log.read_bytes(), running, log, BUILD_SECONDS)
@@ -133,8 +135,8 @@ STARTERS = {"simulator": simulator, "controlplane": control_plane}
 class Servers:
     """Starts each server at its first use and stops it at the end of the session.
 
-    It has the platform's kinds from the start, as one that was installed a minute ago: what they
-    own is collected at once.
+    The kinds of the platform exist from the start, so that the garbage collector knows them and
+    collects owned objects immediately.
     """
 
     def __init__(self, definitions: Sequence[Manifest] = CRDS) -> None:
@@ -192,12 +194,6 @@ def _ready_nodes(http: Http) -> int:
         condition(node, "Ready").get("status") == "True" and not node["spec"].get("taints")
         for node in nodes
     )
-
-
-def _free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
 
 
 def _answers(url: str) -> bool:

@@ -1,7 +1,7 @@
-"""Specs that people might write: sound ones, odd ones, and ones with a single thing wrong.
+"""Generated specs: valid ones, unusual ones, and ones with a single invalid value.
 
-Made by a seeded generator, so that every run tries the same ones. Which are accepted is for the
-platform's own rules to say.
+A seeded generator makes every run try the same specs. The rules of the platform decide which
+specs are accepted.
 """
 
 import random
@@ -104,29 +104,34 @@ FIELD_PATHS: Final = (
 ENV_PREFIXES: Final = ("HF_", "a", "_", "A.b-", "x" * 64)
 PATHS: Final = ("/scratch", "/a/b.c/_d-e", "/data", "/mnt/" + "x" * 200)
 PROTOCOLS: Final = ("TCP", "UDP", "SCTP")
+RESOURCES: Final = (
+    *("nvidia.com/gpu", "nvidia.com/mig-1g.10gb", "amd.com/gpu", "rdma/hca", "a.b/C_d.e"),
+    f"{'a.' * 121}aa/{'x' * 63}",
+)
 KEYS: Final = ("a", "example.com/a", "nvidia.com/gpu.product", "a.b/c_d", "A", "kubernetes.io/os")
 
 
 class Specs:
-    """Makes specs, each from the same stream of chances."""
+    """Generates specs from one seeded random stream."""
 
     def __init__(self, seed: int) -> None:
         self._random = random.Random(seed)
 
     def name(self) -> str:
-        """Return a name of a resource, most of them sound."""
+        """Return a name of a resource, usually valid."""
         return self._random.choice(
             (self._text(WORD, 1, 58), f"{self._text(LETTERS, 1, 20)}-{self._text(WORD, 1, 20)}")
         )
 
     def odd_name(self) -> str:
-        """Return a name that may be anything."""
+        """Return a name that can be invalid."""
         return self._random.choice((*ODD_TEXTS, self._text(WORD, 55, 70)))
 
     def pool(self) -> dict[str, Any]:
         """Return the spec of a pool."""
         replicas = self._random.choice((0, 1, 3, 10_000))
-        return {**self._common(), "replicas": replicas}
+        placement = self._maybe("placement", self._placement)
+        return {**self._common(), "replicas": replicas, **placement}
 
     def unit(self) -> dict[str, Any]:
         """Return the spec of a unit."""
@@ -138,7 +143,7 @@ class Specs:
         return {**spec, "access": access, **self._maybe("placement", self._placement)}
 
     def with_one_thing_changed(self, spec: dict[str, Any]) -> dict[str, Any]:
-        """Return a copy in which a single value was replaced by an odd one."""
+        """Return a copy with a single value replaced by an unusual one."""
         places = _places(spec, ())
         changed: dict[str, Any] = _replaced(spec, self._one(places), self._odd)
         return changed
@@ -148,9 +153,15 @@ class Specs:
             "specName": self._text(WORD, 1, 1) + self._maybe_text(LABEL + "-_.", LABEL),
             **self._maybe("image", lambda: self._one(IMAGES)),
             **self._maybe("memory", self._quantity),
-            **self._maybe("gpu", lambda: self._one((0, 1, 2, 8, 1024))),
+            **self._maybe("gpu", lambda: self._one((0, 1, 2, 8, 1000, 1024))),
+            **self._maybe("resourceName", lambda: self._one(RESOURCES)),
+            **self._maybe("resources", self._resources),
             **self._maybe("template", self._template),
         }
+
+    def _resources(self) -> dict[str, str]:
+        names = self._random.sample(RESOURCES, self._random.randint(0, len(RESOURCES)))
+        return {name: self._one(("1", "4000", "1Ki", "2M")) for name in names}
 
     def _template(self) -> dict[str, Any]:
         return {
@@ -199,7 +210,7 @@ class Specs:
         if self._random.random() < 0.6:
             return self._maybe("value", self._value)
         reference = {"name": self._one(SECRETS), "key": self._one(SECRET_KEYS)}
-        # Beside a value, which may be refused.
+        # In addition to a value, which may be rejected.
         beside = self._maybe("value", self._value) if self._one((0, 0, 0, 0, 1)) else {}
         further = {"optional": self._one((True, False))} if self._one((0, 1)) else {}
         sources = (

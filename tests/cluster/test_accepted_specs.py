@@ -1,7 +1,7 @@
-"""What passes the platform's rules, the API server takes: the resource and all that is made of it.
+"""The API server accepts the resources and objects of each spec that the platform accepts.
 
-Sent to a real API server as dry-runs: thousands of specs that were accepted here, and thousands
-with one thing changed. A rule may be stricter here; it must never be the other way round.
+The tests send dry-runs to a real API server: thousands of accepted specs, and thousands with one
+changed value. A rule of the platform may be stricter than the API server, never looser.
 """
 
 import itertools
@@ -42,7 +42,7 @@ pytestmark = [
 ]
 
 EACH: Final = 1_000
-"""Accepted specs of each kind; as many again with one thing changed."""
+"""Accepted specs of each kind; the same number with one changed value."""
 CALLERS: Final = 6
 UID: Final = "11111111-2222-3333-4444-555555555555"
 
@@ -50,10 +50,10 @@ Sent = tuple[ResourceKind, Manifest]
 
 
 def pool_objects(name: str, raw: Any, namespace: str) -> list[Sent]:
-    """Return what would be written for a pool.
+    """Return the objects that are written for a pool.
 
     Raises:
-        InvalidSpec: the platform refuses it.
+        InvalidSpec: the platform rejects it.
     """
     spec = StockPoolSpec.parse(raw)
     resource = _resource(STOCK_POOL, name, namespace, spec)
@@ -68,10 +68,10 @@ def pool_objects(name: str, raw: Any, namespace: str) -> list[Sent]:
 
 
 def unit_objects(name: str, raw: Any, namespace: str) -> list[Sent]:
-    """Return what would be written for an active unit.
+    """Return the objects that are written for an active unit.
 
     Raises:
-        InvalidSpec: the platform refuses it.
+        InvalidSpec: the platform rejects it.
     """
     spec = GPUUnitSpec.parse(raw)
     if fault := access_error(spec.access, spec.template):
@@ -98,21 +98,21 @@ def _resource(kind: ResourceKind, name: str, namespace: str, spec: SpecModel) ->
 
 
 class Server:
-    """Sends dry-runs on a connection of each thread."""
+    """Sends dry-runs on one connection per thread."""
 
     def __init__(self, world: World) -> None:
         self._world = world
         self._own = local()
 
     def take(self, kind: ResourceKind, manifest: Manifest) -> Reply:
-        """Ask whether the server would make this."""
+        """Send a dry-run of the create."""
         if not hasattr(self._own, "http"):
             self._own.http = Http(self._world.kubeconfig)
         reply: Reply = self._own.http("POST", f"{self._world.path(kind)}?dryRun=All", manifest)
         return reply
 
     def refusals(self, made: Sequence[Sent]) -> list[str]:
-        """Return what the server says against these objects."""
+        """Return the errors of the server for these objects."""
         replies = [(kind, self.take(kind, manifest)) for kind, manifest in made]
         return [f"{kind.kind}: {one.message}" for kind, one in replies if one.status != 201]
 
@@ -126,7 +126,7 @@ CASES: Final = pytest.mark.parametrize(
 
 
 def accepted(objects: Objects, name: str, raw: Any, namespace: str) -> list[Sent] | None:
-    """Return what would be written; None where the platform refuses."""
+    """Return the objects that are written; None if the platform rejects the spec."""
     try:
         dns_label(name, max_length=OWN_NAME_MAX)
         return objects(name, raw, namespace)

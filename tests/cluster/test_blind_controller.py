@@ -1,4 +1,4 @@
-"""A controller that does not see the cluster is no sign of life, and misses nothing afterwards."""
+"""A controller without a watch sends no heartbeat, and misses nothing afterwards."""
 
 import threading
 
@@ -23,7 +23,7 @@ def sees() -> bool:
 
 
 def pool(pools: Pools, name: str) -> Manifest:
-    """Make a pool as a person does, and do not tell the mirror."""
+    """Create a pool as with kubectl, without updating the mirror."""
     return pools.cluster.create(
         STOCK_POOL,
         {

@@ -1,8 +1,8 @@
-"""A unit gets the GPU of its stock though others wait for one, and no other stock loses its own.
+"""A unit gets the GPU of its stock although another pod waits; other stock keeps its GPUs.
 
-All GPUs of a node are in stock, and a pod of somebody else waits for one. Without the unit's
-priority that pod would get what the stock gives up. That the unit waits for the stock's pods to be
-gone is held by the rules of the planner and by the model: this scheduler waits for them, too.
+All GPUs of a node are in stock, and a foreign pod waits for one. Without the unit's priority that
+pod would get the released GPU. The planner's tests and the model check that the unit waits for the
+end of the stock's pods: this scheduler waits for it, too.
 """
 
 from functools import partial
@@ -23,7 +23,6 @@ pytestmark = [
     pytest.mark.django_db(transaction=True, serialized_rollback=True),
     pytest.mark.timeout(400),
     pytest.mark.lasts(seconds=45),
-    pytest.mark.real_only(reason="the simulator's scheduler never preempts"),
 ]
 
 ROUNDS = 10
@@ -31,13 +30,13 @@ GPUS_OF_THE_NODE = 4
 
 
 def waits(world: World, name: str) -> bool:
-    """Say whether the scheduler has found no place for the pod."""
+    """Return whether the pod is unschedulable."""
     found = world.get(POD, name)
     return condition(found, "PodScheduled").get("reason") == "Unschedulable"
 
 
 def bystander(world: World, name: str) -> None:
-    """Have a pod of somebody else wait for a GPU of the node."""
+    """Create a foreign pod that waits for a GPU of the node."""
     waiting = pod(name, container(resources=gpus(1)))
     waiting["spec"]["nodeSelector"] = {"kubernetes.io/hostname": OTHER_NODE}
     world.create(POD, waiting)
@@ -54,7 +53,7 @@ def stock_pods(units: Units) -> dict[str, str]:
 
 
 def is_gone(units: Units, name: str) -> bool:
-    """Say whether nothing of the unit is left."""
+    """Return whether the unit is deleted."""
     return units.row(name).deleted_at is not None
 
 

@@ -1,4 +1,4 @@
-"""The API server refuses with `kubectl apply` what the API refuses, with the path of the field."""
+"""The API server and the API reject the same specs, with the path of the field."""
 
 from typing import Any
 
@@ -52,13 +52,31 @@ ACCEPTED = {
             "scratch": {"size": "1Gi", "mountPath": "/data"},
             "ephemeralStorage": "2Gi",
             "imagePullSecrets": [{"name": "registry"}],
-            "annotations": {"a.b/c": "d"},
+            "annotations": {"a.b/c": "d", "cdi.k8s.io.example.com/a": "b", "plain": ""},
             "terminationGracePeriodSeconds": 300,
             "securityContext": {"runAsUser": 1, "fsGroup": 1, "readOnlyRoot": True},
             "readiness": {"httpGet": {"path": "/health", "port": 1}},
             "startup": {"exec": {"command": ["a"]}, "seconds": 7200},
             "liveness": {"none": True},
         }
+    },
+    "a MIG slice and further resources": {
+        "resourceName": "nvidia.com/mig-1g.10gb",
+        "resources": {"rdma/hca": "1", "nvidia.com/gpumem": "4k"},
+    },
+    "no further resources": {"resources": {}},
+    "a placement": {
+        "placement": {
+            "nodeSelector": {"nvidia.com/gpu.product": "A_b.c", "zone": ""},
+            "tolerations": [
+                {"operator": "Exists"},
+                {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"},
+            ],
+        }
+    },
+    "a place in a group": {"group": {"name": "team", "rank": 1, "size": 2}},
+    "a variable of groups without a group": {
+        "template": {"envs": [{"name": "GROUP_RANK", "value": "a"}]}
     },
     "a variable from a Secret": {
         "template": {
@@ -67,9 +85,74 @@ ACCEPTED = {
     },
 }
 REFUSED = {
+    "a rank that the group does not have": (
+        {"group": {"name": "team", "rank": 2, "size": 2}},
+        "spec.group.rank",
+    ),
+    "a group of one unit": ({"group": {"name": "team", "rank": 0, "size": 1}}, "spec.group.size"),
+    "a variable that the platform sets in a group": (
+        {
+            "group": {"name": "team", "rank": 0, "size": 2},
+            "template": {"envs": [{"name": "GROUP_MASTER", "value": "a"}]},
+        },
+        "spec.template.envs",
+    ),
     "memory that is not a quantity": ({"memory": "lots"}, "spec.memory"),
     "too little memory": ({"memory": "1Ki"}, "spec.memory"),
     "cpu finer than 1m": ({"cpu": "100u"}, "spec.cpu"),
+    "a GPU resource without a domain": ({"resourceName": "gpu"}, "spec.resourceName"),
+    "a GPU resource of Kubernetes": (
+        {"resourceName": "a.kubernetes.io/gpu"},
+        "spec.resourceName",
+    ),
+    "a GPU resource with the prefix of a quota": (
+        {"resourceName": "requests.nvidia.com/gpu"},
+        "spec.resourceName",
+    ),
+    "a fraction of a resource": (
+        {"resources": {"rdma/hca": "0.5"}},
+        "spec.resources[rdma/hca]",
+    ),
+    "none of a resource": ({"resources": {"rdma/hca": "0"}}, "spec.resources[rdma/hca]"),
+    "too much of a resource": ({"resources": {"rdma/hca": "1Ei"}}, "spec.resources[rdma/hca]"),
+    "a resource without a domain": ({"resources": {"cpu": "1"}}, "spec.resources"),
+    "a resource of Kubernetes": (
+        {"resources": {"hugepages.kubernetes.io/a": "1"}},
+        "spec.resources",
+    ),
+    "a resource with the prefix of a quota": (
+        {"resources": {"requests.nvidia.com/gpu": "1"}},
+        "spec.resources",
+    ),
+    "a resource with an uppercase domain": ({"resources": {"A.b/c": "1"}}, "spec.resources"),
+    "a label that no node can have": (
+        {"placement": {"nodeSelector": {"a b": "c"}}},
+        "spec.placement.nodeSelector",
+    ),
+    "a value that no label can have": (
+        {"placement": {"nodeSelector": {"a": "b c"}}},
+        "spec.placement.nodeSelector.a",
+    ),
+    "a key that no taint can have": (
+        {"placement": {"tolerations": [{"key": "a b", "operator": "Exists"}]}},
+        "spec.placement.tolerations[0].key",
+    ),
+    "an annotation with an invalid key": (
+        {"template": {"annotations": {"a b": "c"}}},
+        "spec.template.annotations",
+    ),
+    "an annotation that grants devices": (
+        {"template": {"annotations": {"devices.cdi.k8s.io/a": "b"}}},
+        "spec.template.annotations",
+    ),
+    "an annotation of a container runtime": (
+        {"template": {"annotations": {"io.containerd.a": "b"}}},
+        "spec.template.annotations",
+    ),
+    "the resource of the GPUs twice": (
+        {"resources": {"nvidia.com/gpu": "1"}},
+        "spec.resources",
+    ),
     "a variable of the platform": (
         {"template": {"envs": [{"name": "UNIT_NAME", "value": "a"}]}},
         "spec.template.envs[0].name",
@@ -164,7 +247,14 @@ def test_name_that_fits_no_label_is_refused(installed: World, name: str) -> None
 
 
 @pytest.mark.parametrize(
-    "change", [{"gpu": 2}, {"specName": "h100-2g"}], ids=["its GPUs", "its GPU spec"]
+    "change",
+    [
+        {"gpu": 2},
+        {"specName": "h100-2g"},
+        {"resourceName": "amd.com/gpu"},
+        {"resources": {"rdma/hca": "1"}},
+    ],
+    ids=["its GPUs", "its GPU spec", "the resource of its GPUs", "its further resources"],
 )
 def test_size_of_a_unit_cannot_be_changed(installed: World, change: dict[str, Any]) -> None:
     post(installed, "fixed", dry_run=False)
@@ -174,3 +264,19 @@ def test_size_of_a_unit_cannot_be_changed(installed: World, change: dict[str, An
     [name] = change
     assert reply.status == 422
     assert reply.fields == [f"spec.{name}"]
+
+
+def test_a_value_that_equals_an_absent_field_is_no_change(installed: World) -> None:
+    post(installed, "same", dry_run=False)
+    same = {"spec": {"resourceName": "nvidia.com/gpu", "resources": {}, "suspend": True}}
+
+    reply = installed.http("PATCH", installed.path(GPU_UNIT, "same"), same, MERGE)
+    back = installed.http(
+        "PATCH",
+        installed.path(GPU_UNIT, "same"),
+        {"spec": {"resourceName": None, "resources": None}},
+        MERGE,
+    )
+
+    assert (reply.status, back.status) == (200, 200)
+    assert back.body["spec"]["resourceName"] == "nvidia.com/gpu"

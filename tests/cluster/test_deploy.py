@@ -1,4 +1,4 @@
-"""`deploy/` on a real control plane: all is accepted, and the accounts have what is used."""
+"""`deploy/` on a real control plane: it is accepted, and permissions are exactly the used ones."""
 
 import os
 from collections import Counter
@@ -55,12 +55,12 @@ DEPLOYMENTS = {
 COMPONENT = "app.kubernetes.io/component"
 ADMITTED_SECONDS = 30
 FIRST = ("operations", "reconcile", "periodic", "controller", "activator")
-"""Whichever of these processes is the first on a cluster makes the mark of its epoch."""
+"""The first of these processes on a cluster writes the epoch."""
 
 
 @pytest.fixture(scope="module")
 def plane(pytestconfig: pytest.Config) -> Iterator[Path]:
-    """A control plane for this module alone, since all of `deploy/` is applied to a new one."""
+    """A control plane for this module, since all of `deploy/` is applied to a new one."""
     if pytestconfig.getoption("--server") == "simulator":
         pytest.skip("the simulator has no RBAC and no pod security, and does not claim to")
     servers = Servers(definitions=())
@@ -74,7 +74,7 @@ def plane(pytestconfig: pytest.Config) -> Iterator[Path]:
 def overlay(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An installation with every optional component."""
     folder = tmp_path_factory.mktemp("overlay")
-    deploy = os.path.relpath(DEPLOY, folder)  # kustomize refuses absolute paths.
+    deploy = os.path.relpath(DEPLOY, folder)  # kustomize rejects absolute paths.
     (folder / "kustomization.yaml").write_text(
         f"resources: [{deploy}/base]\ncomponents: [{deploy}/components/serverless]\n"
     )
@@ -83,16 +83,16 @@ def overlay(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def applied(plane: Path, overlay: Path) -> dict[Path, str]:
-    """The output of kubectl by folder: base and example are tried, the overlay is applied."""
+    """The output of kubectl by folder: dry-runs of base and example; the overlay is applied."""
     kubectl(plane, "apply", "--server-side", "-f", str(DEPLOY / "base" / "namespaces.yaml"))
     apply, trial = ("apply", "--server-side", "-k"), "--dry-run=server"
-    said = {
+    outputs = {
         folder: kubectl(plane, *apply, str(folder), trial)
         for folder in (DEPLOY / "overlay-example", DEPLOY / "base")
     }
-    said[overlay] = kubectl(plane, *apply, str(overlay))
+    outputs[overlay] = kubectl(plane, *apply, str(overlay))
     kubectl(plane, "wait", "--for=condition=Established", "crd", "--all")
-    return said
+    return outputs
 
 
 @pytest.fixture(scope="module")
@@ -127,19 +127,19 @@ def test_every_object_is_accepted(applied: dict[Path, str], plane: Path) -> None
 
 @pytest.mark.parametrize("way", ["--dry-run=server", "--dry-run=none"])
 def test_samples_are_accepted(applied: dict[Path, str], plane: Path, way: str) -> None:
-    said = kubectl(plane, "apply", "--server-side", way, "-k", str(DEPLOY / "samples"))
+    output = kubectl(plane, "apply", "--server-side", way, "-k", str(DEPLOY / "samples"))
     kubectl(plane, "delete", "--ignore-not-found", "-k", str(DEPLOY / "samples"))
 
-    assert said.count("serverside-applied") == 3
-    assert "Warning" not in said
+    assert output.count("serverside-applied") == 3
+    assert "Warning" not in output
 
 
 def test_the_example_of_a_secret_is_accepted(applied: dict[Path, str], plane: Path) -> None:
     path = DEPLOY / "overlay-example" / "secret.example.yaml"
 
-    said = kubectl(plane, "apply", "--server-side", "--dry-run=server", "-f", str(path))
+    output = kubectl(plane, "apply", "--server-side", "--dry-run=server", "-f", str(path))
 
-    assert "serverside-applied" in said
+    assert "serverside-applied" in output
 
 
 def test_every_pod_is_admitted_where_the_level_is_restricted(cluster: Cluster) -> None:
@@ -171,7 +171,7 @@ def test_one_more_namespace_gets_permissions_there_and_nowhere_else(
 ) -> None:
     kubectl(plane, "create", "namespace", "team-a")
     kubectl(plane, "create", "namespace", "team-b")
-    # kustomize takes relative addresses of folders only.
+    # kustomize accepts only relative paths of folders.
     base = Path(*[".."] * (len(tmp_path.parts) - 1), *(DEPLOY / "namespace").parts[1:])
     (tmp_path / "kustomization.yaml").write_text(f"namespace: team-a\nresources: [{base}]\n")
 
@@ -219,14 +219,14 @@ def test_an_owner_reference_needs_the_right_on_the_owner(
     assert "created" in create()
     cluster.merge_patch(CLUSTER_ROLE, name, {"rules": kept})
     with pytest.raises(AssertionError, match="cannot set blockOwnerDeletion"):
-        # The API server learns of the change a moment later.
+        # The API server applies the change with a delay.
         wait_until(lambda: not create(), ADMITTED_SECONDS)
     cluster.merge_patch(CLUSTER_ROLE, name, {"rules": role["rules"]})
     cluster.delete(GPU_UNIT, "owner", namespace="runtime-instance")
 
 
 def deployment_of(owner: Manifest) -> Manifest:
-    """Return a Deployment that holds up the deletion of its owner."""
+    """Return a Deployment that blocks the deletion of its owner."""
     reference = controller_reference(ResourceView.of(owner))
     return {
         "apiVersion": "apps/v1",
@@ -262,7 +262,7 @@ def test_the_accounts_have_the_permissions_that_are_used_and_no_other(
         platform.wait_for_sample()
         platform.recover()
     except AssertionError:
-        assert log.refused() == []  # It says why.
+        assert log.refused() == []  # It contains the cause.
         raise
     finally:
         platform.stop_all()
@@ -274,7 +274,7 @@ def test_the_accounts_have_the_permissions_that_are_used_and_no_other(
 
 
 def be_the_first(cluster: Cluster, kubeconfig: Path) -> None:
-    """Begin as a process does on a cluster that no database has marked, and take the mark away."""
+    """Act as the first process on a cluster without an epoch, then delete the epoch."""
     ClusterState.objects.all().delete()
     account = opened(kubeconfig)
     assert epoch.compare(account) == ""

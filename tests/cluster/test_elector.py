@@ -1,7 +1,7 @@
-"""The elector on an API server: two never lead at the same instant, whatever the connections do.
+"""The elector on an API server: at most one candidate leads at a time, despite connection faults.
 
-The candidates share one clock that the test moves; each has a connection of its own, through a
-proxy of its own. `GPUPLATFORM_TEST_HANDOVERS=200` runs the long proof.
+The candidates share one clock that the test advances; each has its own connection through its own
+proxy. `GPUPLATFORM_TEST_HANDOVERS=200` runs the long test.
 """
 
 import contextlib
@@ -31,7 +31,7 @@ WRITES = ("create", "update")
 
 
 class Race:
-    """Three candidates for one lease, and the rule that never breaks."""
+    """Three candidates for one lease, and the invariant of one leader."""
 
     def __init__(self, proxies: dict[str, FaultProxy], namespace: str) -> None:
         self.now = 0.0
@@ -48,7 +48,7 @@ class Race:
             for name, cluster in self.clusters.items()
         }
         self.busy: set[str] = set()
-        """Candidates whose step hangs at present."""
+        """Candidates whose step currently hangs."""
         self._ticks = itertools.count()
 
     def leader(self) -> str | None:
@@ -57,7 +57,7 @@ class Race:
         return acting[0] if acting else None
 
     def tick(self) -> None:
-        """Let half a second pass; every candidate takes its turn each two seconds."""
+        """Advance the clock by half a second; each candidate takes a step every two seconds."""
         self.now += TICK_SECONDS
         self.leader()
         turn = next(self._ticks)
@@ -94,7 +94,7 @@ def race(world: World, kubeconfig: Path) -> Iterator[Race]:
 
 
 def released(race: Race, old: str) -> None:
-    """The leader is stopped, so that it does not come back for what it gave away."""
+    """The leader releases the lease and stops, so that it does not acquire it again."""
     race.electors[old].release()
     race.busy.add(old)
     race.until_another_leads(old)
@@ -114,7 +114,7 @@ def always(fault: Fault, *verbs: str) -> Rule:
 
 
 def held(*, is_after: bool) -> Callable[[Race, str], None]:
-    """The renewal hangs, with or without having been done, until long after another leads."""
+    """The renewal hangs, executed or not, until long after another candidate leads."""
 
     def hand_over(race: Race, old: str) -> None:
         gate = threading.Event()
@@ -166,7 +166,7 @@ def test_two_candidates_never_lead_at_the_same_time(race: Race, world: World) ->
         old = race.leader()
         assert old is not None
         for name in CANDIDATES:
-            if name != old:  # a candidate behind a stale cache must not take what is not free
+            if name != old:  # a stale cache must not cause an acquisition of a held lease
                 race.proxies[name].add(Rule(StaleRead(), verbs=("get",), times=3))
         next(ways)(race, old)
         race.until_another_leads(old)

@@ -1,4 +1,4 @@
-"""Events about pools and units, as a person with kubectl sees them."""
+"""Events about pools and units, as `kubectl` shows them."""
 
 import json
 from operator import itemgetter
@@ -27,12 +27,12 @@ READY = "Normal DeploymentReady 1 of 1 pods are available."
 
 @pytest.fixture(autouse=True)
 def _speaking(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No other test's outage keeps Events back."""
+    """Outages of other tests do not delay Events."""
     monkeypatch.setattr(event_writer._Pause, "until", 0.0)
 
 
 def shown_events(world: World, namespace: str, kind: str) -> list[Manifest]:
-    """Return what `kubectl get events` shows about objects of a kind, sorted by reason."""
+    """Return the output of `kubectl get events` about objects of a kind, sorted by reason."""
     found = kubectl(
         *(world.kubeconfig, "-n", namespace, "get", "events", "-o", "json"),
         f"--field-selector=involvedObject.kind={kind}",
@@ -49,7 +49,7 @@ def _live_stock() -> bool:
     return GpuUnit.objects.filter(role=UnitRole.STOCK, deleted_at__isnull=True).exists()
 
 
-def test_kubectl_says_when_a_pool_became_what_it_is(world: World, pools: Pools) -> None:
+def test_kubectl_shows_when_the_phase_of_a_pool_changed(world: World, pools: Pools) -> None:
     pools.by_hand("a", {"specName": "g1.1", "replicas": 1, "template": {"command": [" "]}})
     pools.settle("a", "Failed", "InvalidSpec")
     heal = {"spec": {"template": None}}
@@ -91,7 +91,7 @@ def test_what_happens_again_is_one_event_that_is_counted_up(world: World, pools:
     assert event["lastTimestamp"] >= event["firstTimestamp"]
 
 
-def test_a_pool_that_was_deleted_said_so(world: World, pools: Pools) -> None:
+def test_a_deleted_pool_has_an_event(world: World, pools: Pools) -> None:
     pools.create("a", replicas=0)
     pools.settle("a", "Empty")
 
@@ -132,7 +132,7 @@ def test_a_hand_over_is_one_event_on_the_unit(
 
 
 @pytest.mark.usefixtures("later")
-def test_a_unit_says_when_it_failed_stopped_and_ended(world: World, units: Units) -> None:
+def test_a_unit_has_events_of_its_failure_stop_and_end(world: World, units: Units) -> None:
     units.seed(1)
     units.create("a", image="registry.example.invalid/team/app:1")
     units.settle("a", "Failed", "PodStartupFailed")
@@ -150,7 +150,7 @@ def test_a_unit_says_when_it_failed_stopped_and_ended(world: World, units: Units
     assert "registry.example.invalid/team/app:1" in failed["message"]
 
 
-def test_stock_says_when_it_became_ready_and_was_removed(world: World, units: Units) -> None:
+def test_stock_has_events_of_its_readiness_and_removal(world: World, units: Units) -> None:
     [stock] = units.seed(1)
 
     removal = stock_remove(tenant=units.tenant, operation_id="rm", spec_name="g1.1", number=1)

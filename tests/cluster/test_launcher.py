@@ -1,4 +1,4 @@
-"""Where the programs of a real control plane come from, and what is said when there are none."""
+"""The sources of the programs of a real control plane, and the error without any."""
 
 from pathlib import Path
 

@@ -58,7 +58,7 @@ def other_image(pools: Pools) -> None:
 
 
 def other_sources(pools: Pools) -> None:
-    """Give a variable a value that is to have none, as `kubectl set env` does."""
+    """Replace the sources of variables, as `kubectl set env` does."""
     [container] = found(pools)["spec"]["template"]["spec"]["containers"]
     source = {"secretKeyRef": {"name": "hf", "key": "token"}}
     changed = {
@@ -100,7 +100,7 @@ def found(pools: Pools, name: str = "a") -> Manifest:
 
 
 def orphan(pools: Pools, kind: ResourceKind, name: str) -> None:
-    """Delete an object and leave what it owns."""
+    """Delete an object without the objects that it owns."""
     place = {"namespace": pools.namespace}
     pools.cluster.delete(kind, name, propagation="Orphan", **place)
     pools.wait(lambda: pools.cluster.get(kind, name, **place) is None, lambda: f"{name} stays")
@@ -173,7 +173,7 @@ def test_a_pool_that_a_foreign_finalizer_holds_up_names_it(pools: Pools) -> None
     pools.cluster.merge_patch(STOCK_POOL, "a", free, namespace=pools.namespace)
 
     assert "'example.com/held'" in row.message
-    assert again.resource_version == version, "it is said once"
+    assert again.resource_version == version, "the status is written once"
     pools.wait(lambda: pools.reconcile("a").deleted_at is not None, lambda: "it is not gone")
 
 
@@ -224,7 +224,7 @@ def test_a_pool_that_is_older_than_the_rule_for_names_reports_its_invalid_name(
 
 
 def _rest(pools: Pools, names: list[str]) -> None:
-    """Reconcile until nothing is left to do: a real cluster has more to say after the phase."""
+    """Reconcile until no action remains: a real cluster sends events after the phase."""
 
     def rests() -> bool:
         for name in names:
@@ -258,7 +258,7 @@ def test_comparing_everything_takes_the_same_requests_however_many_there_are(
 def test_comparing_everything_beside_many_pods_reads_pages_and_nothing_one_by_one(
     pools: Pools, proxy: FaultProxy
 ) -> None:
-    """Three pages show the rule. `make test-long` has 5,000 pods: `GPUPLATFORM_TEST_PODS=5000`."""
+    """Three pages test the rule. `make test-long` has 5,000 pods: `GPUPLATFORM_TEST_PODS=5000`."""
     pools.create("a", replicas=0, template=HTTP)
     pools.settle("a", "Empty")
     _rest(pools, ["a"])
@@ -282,7 +282,7 @@ def test_comparing_everything_beside_many_pods_reads_pages_and_nothing_one_by_on
 
 
 def _idle_pod(pools: Pools, number: int) -> Manifest:
-    """Return a pod of some pool that no scheduler takes."""
+    """Return a pod of a pool that no scheduler handles."""
     return {
         "apiVersion": "v1",
         "kind": "Pod",

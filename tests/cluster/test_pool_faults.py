@@ -1,4 +1,4 @@
-"""Stock pools while the connection to the API server fails: the same end, nothing doubled."""
+"""Stock pools with a failing connection to the API server: same result, no duplicates."""
 
 import pytest
 
@@ -24,7 +24,7 @@ FAULTS: dict[str, Fault] = {
     "answered with 409": Refuse(409, "Conflict"),
 }
 QUICK = "lost after the server acted"
-"""What is tried at every call each time; the other faults are with the long tests."""
+"""The faults of each call in the short tests; the long tests have the others."""
 CALLS = {
     "the read of the pool": ("get", "stockpools"),
     "the POST of the pool": ("create", "stockpools"),

@@ -1,4 +1,4 @@
-"""Stock pools on an API server: what the product promises about them."""
+"""The guarantees of the platform for stock pools on an API server."""
 
 import copy
 
@@ -163,7 +163,7 @@ def test_deleting_a_pool_takes_what_it_owns_and_closes_its_row(pools: Pools) -> 
 
 
 @pytest.mark.usefixtures("later")
-def test_an_image_that_cannot_be_pulled_is_said_with_the_cause(pools: Pools) -> None:
+def test_an_image_that_cannot_be_pulled_is_reported_with_the_cause(pools: Pools) -> None:
     pools.create("pull", image="registry.example.invalid/team/app:1")
     row = pools.settle("pull", "Failed", "PodStartupFailed")
 
@@ -186,7 +186,7 @@ def test_a_crash_loop_shows_the_last_termination(pools: Pools) -> None:
     assert "exit code 3" in row.message
 
 
-def test_more_gpus_than_there_are_is_said_in_the_schedulers_words(pools: Pools) -> None:
+def test_more_gpus_than_exist_are_reported_with_the_message_of_the_scheduler(pools: Pools) -> None:
     pools.create("large", gpu=64)
 
     row = pools.settle("large", "Failed", "PodStartupFailed")
@@ -198,7 +198,7 @@ def test_more_gpus_than_there_are_is_said_in_the_schedulers_words(pools: Pools) 
 def test_a_hand_made_resource_that_breaks_a_rule_fails_and_heals_by_an_edit(
     pools: Pools,
 ) -> None:
-    # The API server does not know that a command must name a program.
+    # The API server does not require a program in a command.
     pools.by_hand("hand", {"specName": "g1.1", "replicas": 1, "template": {"command": [" "]}})
     row = pools.settle("hand", "Failed", "InvalidSpec")
     made = pools.cluster.get(DEPLOYMENT, "pool-hand", namespace=pools.namespace)

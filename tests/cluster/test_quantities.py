@@ -1,8 +1,8 @@
-"""A quantity means here what it means to the API server, and it keeps our text of it unchanged.
+"""The platform and the API server parse a quantity to the same value, and its text is unchanged.
 
-Hundreds of values in few requests: each is the limit of a container of a pod that is sent as a
-dry-run. The server keeps the notation of what it is sent (`1000Ki` stays, where we write `1024k`),
-so that its answer for the text as given is compared by value, and for ours by letter.
+Hundreds of values in few requests: each is a limit of a container of a pod that is sent as a
+dry-run. The server keeps the notation that it receives (`1000Ki`, where the platform writes
+`1024k`). The test compares its response by value for the given text, by letter for the other.
 """
 
 import random
@@ -19,14 +19,14 @@ from tests.cluster.world import World
 pytestmark = pytest.mark.cluster
 
 EACH: Final = 300
-"""Values of memory, and as many of CPU."""
+"""Values of memory; the same number of CPU values."""
 IN_A_POD: Final = 50
 DECIMAL: Final = ("", "n", "u", "m", "k", "M", "G", "T", "P", "E")
 BINARY: Final = ("Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 
 
 def texts(seed: int) -> Iterator[str]:
-    """Yield what people and programs write: units, fractions, exponents, signs, leading zeros."""
+    """Yield typical texts: units, fractions, exponents, signs, leading zeros."""
     chance = random.Random(seed)
     while True:
         whole = str(chance.randrange(10 ** chance.randint(1, 16)))
@@ -39,7 +39,7 @@ def texts(seed: int) -> Iterator[str]:
 
 
 def accepted(rule: Callable[[str], str], seed: int) -> Iterator[tuple[str, str]]:
-    """Yield texts that the platform accepts, with its own text of each."""
+    """Yield texts that the platform accepts, with their canonical text."""
     for text in texts(seed):
         try:
             yield text, rule(text)

@@ -1,6 +1,6 @@
-"""The reflector on an API server, through a proxy that breaks the connection: nothing is lost.
+"""The reflector on an API server behind a proxy that breaks connections: no change is lost.
 
-`GPUPLATFORM_TEST_CHANGES=10000` runs the long proof; without it a shorter one is run.
+`GPUPLATFORM_TEST_CHANGES=10000` runs the long test instead of the short one.
 """
 
 import os
@@ -25,10 +25,10 @@ pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]
 
 CHANGES = int(os.environ.get("GPUPLATFORM_TEST_CHANGES", "1000"))
 CHANGES_OF_A_ROUND = 1000
-"""After which the mirror is compared with the server."""
+"""The number of changes between comparisons of the mirror with the server."""
 WRITERS = 4
 NAMES = 40
-"""Objects of one writer: each is changed, deleted and made again all the time."""
+"""Objects of one writer, which changes, deletes and recreates each of them."""
 PATIENCE_SECONDS = 60
 LABEL = "test=reflector"
 
@@ -59,7 +59,7 @@ LIST_FAULTS: list[Fault] = [Refuse(500), Cut(is_after=True), Refuse(410, "Expire
 
 
 class Mirror:
-    """What a consumer knows: it takes no news that is older than what it has."""
+    """The state of a consumer, which ignores events that are older than its state."""
 
     def __init__(self) -> None:
         self.versions: dict[str, int] = {}
@@ -103,13 +103,13 @@ class Mirror:
             assert met, set(self.versions.items()) ^ set(expected.items())
 
     def missed(self, written: list[int]) -> list[int]:
-        """Return the changes that neither an event told nor a list came after."""
+        """Return the changes without an event and without a later list."""
         with self._changed:
             return [v for v in written if v > self._listed_at and v not in self._seen]
 
 
 class Writer(threading.Thread):
-    """Makes, changes and deletes objects of its own, as fast as the server lets it."""
+    """Creates, changes and deletes its own objects without delay."""
 
     def __init__(self, cluster: Cluster, namespace: str, number: int, changes: int) -> None:
         super().__init__(daemon=True)
@@ -118,7 +118,7 @@ class Writer(threading.Thread):
         self._number = number
         self._changes = changes
         self.written: list[int] = []
-        """The versions that made or changed an object."""
+        """The versions that created or changed an object."""
 
     @override
     def run(self) -> None:

@@ -1,4 +1,4 @@
-"""Templates that refer to Secrets: what is said while one is missing, and that it heals."""
+"""Templates that refer to Secrets: the message of a missing one, and the recovery."""
 
 import base64
 from functools import partial
@@ -34,7 +34,7 @@ def template(variable: dict[str, Any]) -> dict[str, Any]:
 
 
 def secret(world: World, **data: str) -> None:
-    """Make the Secret, or put more into it."""
+    """Create the Secret, or add keys to it."""
     encoded = {key: base64.b64encode(text.encode()).decode() for key, text in data.items()}
     if world.find(SECRET, "hf"):
         world.patch(SECRET, "hf", {"data": encoded})
@@ -43,13 +43,13 @@ def secret(world: World, **data: str) -> None:
 
 
 def variables(deployment: Manifest | None) -> list[Manifest]:
-    """Return what the pods get beside what the platform sets."""
+    """Return the variables of the pods that the platform does not set."""
     assert deployment is not None
     [container] = deployment["spec"]["template"]["spec"]["containers"]
     return [one for one in container["env"] if one["name"] == "HF_TOKEN"]
 
 
-def test_a_pool_says_which_secret_or_key_is_missing_and_recovers(
+def test_a_pool_reports_the_missing_secret_or_key_and_recovers(
     installed: World, pools: Pools
 ) -> None:
     pools.create("a", template=template(referring()))
@@ -67,7 +67,7 @@ def test_a_pool_says_which_secret_or_key_is_missing_and_recovers(
     assert "hunter2" not in f"{found} {row.spec} {row.message}"
 
 
-def test_a_unit_says_which_secret_is_missing_and_recovers(installed: World, units: Units) -> None:
+def test_a_unit_reports_the_missing_secret_and_recovers(installed: World, units: Units) -> None:
     units.seed(1)
     units.create("a", template=template(referring()))
     row = units.settle("a", "Failed")

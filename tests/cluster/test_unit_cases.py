@@ -1,6 +1,4 @@
-"""What users of comparable systems ran into, tried on units: nodes, capacity, names, deletions."""
-
-from typing import Any
+"""Cases from users of comparable systems, for units: nodes, capacity, names, deletions."""
 
 import pytest
 
@@ -12,6 +10,7 @@ from inventory.models import GpuSpec
 from tests.cluster.control import Control
 from tests.cluster.pools import Pools
 from tests.cluster.tenant_units import Units
+from tests.factories.unit_rows import catalogued_for
 from units.models import GpuUnit
 from units.nodes import compare_nodes
 from units.phases import STOCK_NAMESPACE
@@ -27,56 +26,58 @@ pytestmark = [
 
 LONGEST = 58
 OTHER_NODE = "gpu-node-3"
-"""The fixture `control` shows on another one that the kubelets have read it."""
-HELD = {"metadata": {"finalizers": ["example.com/held"]}}
-FREE = {"metadata": {"finalizers": None}}
+"""The fixture `control` uses another node to detect that the kubelets have read it."""
 
 
 def capacity(spec_name: str = "g1.1") -> SpecCapacity:
     [found] = [spec for spec in capacity_by_spec() if spec.name == spec_name]
-    parts = found.ready + found.claimed + found.starting + found.failed + found.deleting
+    parts = (
+        found.ready
+        + found.withheld
+        + found.claimed
+        + found.starting
+        + found.failed
+        + found.deleting
+    )
     assert parts == found.total == found.seeded - found.consumed - found.deleted
     return found
 
 
 def seeded(units: Units, spec_name: str, gpu: int, replicas: int = 1) -> list[GpuUnit]:
-    """Ask for stock of any size; do not wait for it."""
+    """Request stock with any resources, without waiting for it."""
     asked = {
         "operationID": f"seed-{spec_name}",
         "specName": spec_name,
         "gpu": gpu,
         "replicas": replicas,
     }
+    catalogued_for(asked)
     operation = units.finish(stock_seed(tenant=units.tenant, body=StockSeed.parse(asked)))
     return list(operation.gpu_units.order_by("id"))
 
 
 def on_one_node(name: str) -> None:
-    """Enter the spec into the catalogue so that its units run on that node."""
+    """Add the GPU spec to the catalogue so that its units run on this node."""
     placement = {"nodeSelector": {"kubernetes.io/hostname": name}}
     GpuSpec.objects.create(name="g1.1", gpu=1, placement=placement)
 
 
-def hold(units: Units, row: GpuUnit, patch: dict[str, Any]) -> None:
-    """Keep the pods of a unit from going, or let them go."""
-    for pod in units.pods(row):
-        name = pod["metadata"]["name"]
-        units.cluster.merge_patch(POD, name, patch, namespace=row.namespace)
-
-
-def test_a_unit_deleted_amid_its_start_can_be_made_again_once_it_is_gone(units: Units) -> None:
+def test_a_unit_deleted_amid_its_start_can_be_made_again_once_it_is_gone(
+    units: Units, control: Control
+) -> None:
     units.seed(2)
-    units.create("a", image="registry.example.invalid/team/app:1")
+    control(startDelaySeconds=3600)
+    units.create("a")
     units.until(lambda: units.pods(units.row("a")))
     first = units.row("a")
-    hold(units, first, HELD)
+    control(startDelaySeconds=3600, holdTerminating=True)
 
     units.delete("a")
     units.until(lambda: units.live(DEPLOYMENT, first) is None)
     with pytest.raises(NameConflict):
         units.accept("a", operationID="again")
     assert capacity().active == 1
-    hold(units, first, FREE)
+    control.clear()
     units.until(lambda: units.row("a").deleted_at)
 
     units.finish(units.accept("a", operationID="again"))
@@ -103,7 +104,7 @@ def test_a_spec_that_fits_no_node_is_never_claimable_and_holds_nobody_up(units: 
     units.settle("a", "Ready")
 
 
-def test_of_more_stock_than_there_is_room_the_rest_says_why(units: Units) -> None:
+def test_stock_that_does_not_fit_on_the_nodes_reports_the_cause(units: Units) -> None:
     rows = seeded(units, "g8", gpu=8, replicas=5)
     numbers = [row.pk for row in rows]
     found = GpuUnit.objects.filter(pk__in=numbers)
@@ -153,7 +154,7 @@ def test_a_unit_on_a_silent_node_goes_when_the_node_is_back_and_counts_until_the
     row.refresh_from_db()
 
     assert (row.phase, row.deleted_at) == ("Terminating", None)
-    assert f"its pods still exist, on {OTHER_NODE}" in row.message
+    assert f"its pods still run, on {OTHER_NODE}" in row.message
     assert capacity().active == 1
     control.clear()
     units.until(lambda: capacity().active == 0)
@@ -162,7 +163,7 @@ def test_a_unit_on_a_silent_node_goes_when_the_node_is_back_and_counts_until_the
 
 
 def see_stock(units: Units, reason: str) -> None:
-    """Compare the nodes until all free stock says that reason."""
+    """Compare the nodes until all free stock has this reason."""
     free = GpuUnit.objects.filter(role="stock", consumed_by="")
 
     def reached() -> bool:
@@ -173,7 +174,7 @@ def see_stock(units: Units, reason: str) -> None:
     Pools.wait(reached, lambda: str(units.rows()))
 
 
-def test_stock_that_runs_on_lost_gpus_is_kept_back_until_they_are_back(
+def test_stock_that_runs_on_lost_gpus_is_withheld_until_they_are_back(
     units: Units, control: Control
 ) -> None:
     on_one_node(OTHER_NODE)
@@ -183,13 +184,13 @@ def test_stock_that_runs_on_lost_gpus_is_kept_back_until_they_are_back(
     free = GpuUnit.objects.filter(role="stock", consumed_by="")
 
     control.node(OTHER_NODE, gpus=2)
-    see_stock(units, "GPUsMissing")
+    see_stock(units, "StockWithheld")
 
     for row in free:
-        assert f"'{OTHER_NODE}' offers 2 GPUs and its pods hold 3" in row.message
+        assert row.cause == StartupCause.GPUS_MISSING
         with pytest.raises(InsufficientCapacity):
             units.accept("b", stockName=row.name)
-    assert (capacity().ready, capacity().starting, capacity().total) == (0, 2, 2)
+    assert (capacity().ready, capacity().withheld, capacity().total) == (0, 2, 2)
     used = units.row("a")
     assert (used.phase, used.reason) == ("Ready", "GPUsMissing")
     assert ("Degraded", "True") in [(one["type"], one["status"]) for one in used.conditions]
@@ -227,7 +228,7 @@ def test_a_lost_nodes_stock_cannot_be_claimed_and_what_is_to_go_is_gone_with_the
     with pytest.raises(InsufficientCapacity):
         units.accept("b", stockName=left.name)
     assert capacity().active == 2, "the GPU counts until the pod is gone"
-    # The node is gone, and its pods with it, after a minute: it is asked more and more seldom.
+    # The node and its pods are deleted after a minute; delays increase.
     units.until(lambda: units.row("goes").deleted_at, last_pause_seconds=3)
     assert units.pods(goes) == []
     units.until(lambda: units.row("stays").cause == StartupCause.UNSCHEDULABLE)

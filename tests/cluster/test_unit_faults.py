@@ -1,4 +1,4 @@
-"""The hand-over while the connection to the API server fails: the same end, nothing doubled."""
+"""The hand-over with a failing connection to the API server: same result, no duplicates."""
 
 import threading
 from datetime import timedelta
@@ -131,7 +131,7 @@ def test_one_deletion_that_fails_during_a_removal_removes_exactly_so_many(
 def test_a_post_that_wakes_up_late_makes_no_second_unit(
     units: Units, proxy: FaultProxy, is_deleted: bool
 ) -> None:
-    """Its worker lost the lease; another one finished, and the unit may be gone by then."""
+    """Its worker lost the lease; another one finished, and the unit may no longer exist."""
     first, second = units.seed(2)
     accepted = units.accept("a")
     gate = threading.Event()

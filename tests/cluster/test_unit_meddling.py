@@ -1,4 +1,4 @@
-"""A person with `kubectl` at a running unit: it is put right, on one GPU, and as it was."""
+"""Changes with `kubectl` to a running unit are corrected, with one GPU and the original spec."""
 
 from collections.abc import Callable
 
@@ -34,7 +34,7 @@ def containers(units: Units, row: GpuUnit) -> list[Manifest]:
 
 
 def living(units: Units, row: GpuUnit) -> list[Manifest]:
-    """Return the unit's pods that hold or want a GPU."""
+    """Return the pods of the unit that hold or request a GPU."""
     ended = {"Failed", "Succeeded"}
     return [pod for pod in units.pods(row) if (pod.get("status") or {}).get("phase") not in ended]
 
@@ -67,7 +67,7 @@ MEDDLING: dict[str, Callable[[Units, GpuUnit], object]] = {
     "the Deployment deleted": no("Deployment"),
 }
 QUICK = "its owner removed"
-"""What is tried each time; the others are with the long tests."""
+"""The changes of the short tests; the long tests have the others."""
 
 
 @pytest.mark.parametrize(

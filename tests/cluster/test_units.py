@@ -1,12 +1,13 @@
-"""Stock and GPU units on an API server: what the product promises about them."""
+"""The guarantees of the platform for stock and GPU units on an API server."""
 
 import threading
 from typing import Any
 
 import pytest
 
-from gpuplatform.kube.kinds import DEPLOYMENT, GPU_UNIT, POD, SERVICE, Manifest
+from gpuplatform.kube.kinds import DEPLOYMENT, GPU_UNIT, SERVICE, Manifest
 from gpuplatform.operations.models import Operation
+from tests.cluster.control import Control
 from tests.cluster.pools import Pools
 from tests.cluster.tenant_units import HTTP, Units
 from tests.fakes.fault_proxy import FaultProxy
@@ -31,7 +32,7 @@ def pod_spec(deployment: Manifest) -> dict[str, Any]:
 
 
 def counts() -> tuple[int, int, int]:
-    """Return ready stock, units in use, and all stock."""
+    """Return the numbers of ready stock, active units, and all stock."""
     [spec] = capacity_by_spec()
     return spec.ready, spec.active, spec.total
 
@@ -51,7 +52,7 @@ def test_seeded_stock_gets_ready_with_a_deployment_and_no_service(units: Units) 
     assert counts() == (3, 0, 3)
 
 
-def test_a_unit_takes_stock_over_and_tells_where_it_answers(units: Units) -> None:
+def test_a_unit_consumes_stock_and_reports_its_access_url(units: Units) -> None:
     [stock] = units.seed(1)
 
     operation = units.create("a")
@@ -71,23 +72,20 @@ def test_a_unit_takes_stock_over_and_tells_where_it_answers(units: Units) -> Non
     units.until(lambda: counts() == (0, 1, 0))
 
 
-def test_a_unit_waits_until_the_pods_of_its_stock_are_gone(units: Units) -> None:
+def test_a_unit_waits_until_the_pods_of_its_stock_are_gone(units: Units, control: Control) -> None:
     [stock] = units.seed(1)
-    [pod] = units.pods(stock)
-    held = {"metadata": {"finalizers": ["example.com/held"]}}
-    units.cluster.merge_patch(POD, pod["metadata"]["name"], held, namespace=STOCK_NAMESPACE)
+    control(holdTerminating=True)
 
     units.create("a")
     units.until(lambda: units.live(DEPLOYMENT, stock) is None)
     row = units.settle("a", "Progressing", "WaitingForStock")
     units.tick()
 
-    assert "pods still exist" in row.message
+    assert "pods still run" in row.message
     assert units.live(DEPLOYMENT, row) is None
     stock.refresh_from_db()
     assert (stock.phase, stock.deleted_at) == ("Terminating", None)
-    free = {"metadata": {"finalizers": None}}
-    units.cluster.merge_patch(POD, pod["metadata"]["name"], free, namespace=STOCK_NAMESPACE)
+    control.clear()
     units.settle("a", "Ready")
     stock.refresh_from_db()
     assert stock.deleted_at is not None
@@ -176,15 +174,15 @@ def test_a_deployment_that_kubectl_deletes_is_made_again(units: Units) -> None:
 def test_an_image_that_cannot_be_pulled_fails_the_unit_and_counts_its_stock_once(
     units: Units,
 ) -> None:
-    units.seed(2)
+    units.seed(1)
 
     units.create("a", image="registry.example.invalid/team/app:1")
     row = units.settle("a", "Failed", "PodStartupFailed")
 
     assert "registry.example.invalid/team/app:1" in row.message
-    units.until(lambda: counts() == (1, 1, 1))
+    units.until(lambda: counts() == (0, 1, 0))
     units.delete("a")
-    units.until(lambda: counts() == (1, 0, 1))
+    units.until(lambda: counts() == (0, 0, 0))
 
 
 def test_stock_that_kubectl_deletes_is_never_handed_out(units: Units) -> None:
@@ -226,13 +224,11 @@ def test_a_unit_made_by_hand_that_names_stock_takes_none(units: Units) -> None:
     units.settle("a", "Ready")
 
 
-def test_a_deleted_unit_counts_until_its_pods_are_gone(units: Units) -> None:
+def test_a_deleted_unit_counts_until_its_pods_are_gone(units: Units, control: Control) -> None:
     units.seed(1)
     units.create("a")
     row = units.settle("a", "Ready")
-    [pod] = units.pods(row)
-    held = {"metadata": {"finalizers": ["example.com/held"]}}
-    units.cluster.merge_patch(POD, pod["metadata"]["name"], held, namespace=units.namespace)
+    control(holdTerminating=True)
 
     units.delete("a")
     units.until(lambda: units.live(DEPLOYMENT, row) is None)
@@ -241,8 +237,7 @@ def test_a_deleted_unit_counts_until_its_pods_are_gone(units: Units) -> None:
     row.refresh_from_db()
     assert (row.phase, row.deleted_at) == ("Terminating", None)
     assert counts()[1] == 1
-    free = {"metadata": {"finalizers": None}}
-    units.cluster.merge_patch(POD, pod["metadata"]["name"], free, namespace=units.namespace)
+    control.clear()
     units.until(lambda: counts()[1] == 0)
     assert units.live(SERVICE, row) is None
 
@@ -280,7 +275,7 @@ def test_what_is_read_one_by_one_and_at_once_is_the_same(units: Units) -> None:
     observed = observe_unit(units.platform(), unit)
 
     assert compare_all(units.platform()) == []
-    assert type(observed.source).__name__ == "SourceUnread"  # it runs: its source is past
+    assert type(observed.source).__name__ == "SourceUnread"  # not needed while it runs
 
 
 def test_the_controller_copies_units_and_marks_them_by_what_they_own(

@@ -17,6 +17,7 @@ from gpuplatform.kube.kinds import (
     CONFIG_MAP,
     DEPLOYMENT,
     GPU_UNIT,
+    JOB,
     POD,
     REPLICA_SET,
     STOCK_POOL,
@@ -31,7 +32,7 @@ JSON_PATCH = "application/json-patch+json"
 APPLY = "application/apply-patch+yaml"
 WAIT_SECONDS = 30.0
 FIRST_PAUSE_SECONDS, LAST_PAUSE_SECONDS = 0.05, 0.25
-RUNNING = (GPU_UNIT, STOCK_POOL, DEPLOYMENT, REPLICA_SET, POD)
+RUNNING = (GPU_UNIT, STOCK_POOL, DEPLOYMENT, REPLICA_SET, JOB, POD)
 """Kinds that hold GPUs or create such objects, owners first."""
 
 
@@ -62,7 +63,7 @@ class Reply:
 
 
 class Http:
-    """Raw requests with the rights of a kubeconfig or a token."""
+    """Raw requests with the permissions of a kubeconfig or a token."""
 
     def __init__(self, kubeconfig: Path) -> None:
         config = yaml.safe_load(kubeconfig.read_text("utf-8"))
@@ -244,7 +245,7 @@ def deployment(
 def condition(item: Manifest, name: str) -> Manifest:
     """Return a condition of an object's status, or {}."""
     conditions = (item.get("status") or {}).get("conditions") or []
-    return next((entry for entry in conditions if entry["type"] == name), {})
+    return next((entry for entry in conditions if entry.get("type") == name), {})
 
 
 def is_ready(item: Manifest) -> bool:

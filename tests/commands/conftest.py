@@ -1,4 +1,4 @@
-"""The fake cluster, the broker, and another process that holds a lock."""
+"""The fake cluster, the broker, and a second connection that holds a lock."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -11,16 +11,16 @@ from django.db import connection
 
 from gpuplatform.dev.embedded.processes import wait_until
 from gpuplatform.locks import Lock
-from tests.fakes.installed import broker, cluster
+from tests.fakes.installed import broker, catalogue, cluster
 
-__all__ = ["Hold", "broker", "cluster"]
+__all__ = ["Hold", "broker", "catalogue", "cluster"]
 
 Hold: TypeAlias = Callable[[Lock, Callable[[], object]], AbstractContextManager[None]]
 
 
 @pytest.fixture
 def hold(transactional_db: None) -> Hold:
-    """Hold a lock in another connection while a command waits for it, then release the lock."""
+    """Hold a lock in another connection until a command waits for it, then release the lock."""
     values = connection.get_connection_params()
     address = {key: values[key] for key in ("host", "port", "user", "password", "dbname")}
 

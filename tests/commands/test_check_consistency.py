@@ -41,7 +41,7 @@ def run(command: str, *arguments: str) -> str:
 
 
 def faults(wait: float = 0) -> list[str]:
-    """Return the reported faults, or an empty list if the command exits with 0."""
+    """Return the reported inconsistencies, or an empty list if the command exits with 0."""
     output = StringIO()
     with suppress(CommandError):
         call_command("check_consistency", f"--wait={wait}", stdout=output)
@@ -243,13 +243,13 @@ def test_a_dry_run_prints_what_would_be_done(cluster: FakeCluster) -> None:
     cluster.remove(DEPLOYMENT, f"unit-{stock.name}", namespace=STOCK_NAMESPACE)
     cluster.writes.clear()
 
-    said = run("reconcile_all", "--dry-run")
+    output = run("reconcile_all", "--dry-run")
 
-    assert f"GPUUnit {STOCK_NAMESPACE}/{stock.name}\n" in said
-    assert f"  create Deployment {STOCK_NAMESPACE}/unit-{stock.name}\n" in said
-    assert "  status: Progressing StockNotReady\n" in said
-    assert "StockPool default/p\n" in said
-    assert "2 resources differ." in said
+    assert f"GPUUnit {STOCK_NAMESPACE}/{stock.name}\n" in output
+    assert f"  create Deployment {STOCK_NAMESPACE}/unit-{stock.name}\n" in output
+    assert "  status: Progressing StockNotReady\n" in output
+    assert "StockPool default/p\n" in output
+    assert "2 resources differ." in output
     assert cluster.writes == []
     assert not GpuUnit.objects.exclude(due_at=None).exists()
 

@@ -1,4 +1,4 @@
-"""Demo rows: many, marked, without effect, and gone again; nowhere but in development."""
+"""Demo rows: many, marked, without effect, deletable, and only in development mode."""
 
 from io import StringIO
 from pathlib import Path
@@ -20,10 +20,10 @@ MODELS = (Operation, StockPool, GpuUnit, UnitHistory, GpuSpec)
 
 @pytest.fixture
 def development(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The database of the tests, as if it were that of a data directory."""
+    """Make the database of the tests appear as one of a data directory."""
     settings.GPUPLATFORM_DEV = True
     settings.GPUPLATFORM_DATA = str(tmp_path)
-    # No VACUUM inside the transaction of a test.
+    # VACUUM is not allowed in the transaction of a test.
     monkeypatch.setattr(demo_rows, "_analyze", lambda: None)
     password = str(settings.DATABASES["default"]["PASSWORD"])
     (tmp_path / "postgres-password").write_text(f"{password}\n")

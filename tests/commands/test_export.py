@@ -16,11 +16,11 @@ from gpuplatform.operations.phases import OperationPhase, OperationWait
 from gpuplatform.settings.environment import Environment
 from inventory.phases import PoolPhase, PoolReason
 from serverless.phases import FailureClass, FunctionReason, FunctionWait, InvocationState
-from units.phases import UnitPhase, UnitReason, UnitWait
+from units.phases import QueueCause, UnitPhase, UnitReason, UnitWait
 
 EXPLAINED = (
     *(OperationPhase, OperationWait, PoolPhase, PoolReason, UnitPhase, UnitReason, UnitWait),
-    *(FunctionReason, FunctionWait, FailureClass, InvocationState),
+    *(FunctionReason, FunctionWait, FailureClass, InvocationState, QueueCause),
 )
 POOL_CRD = "deploy/crd/runtime.lokiwager.io_stockpools.yaml"
 

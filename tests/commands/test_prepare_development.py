@@ -27,14 +27,14 @@ def prepare() -> str:
 
 @pytest.mark.django_db
 def test_the_admin_gets_a_random_password_in_a_private_file(data: Path) -> None:
-    said = prepare()
+    output = prepare()
 
     path = data / "admin-password"
     admin = get_user_model().objects.get(username=ADMIN)
     assert admin.check_password(path.read_text().strip())
     assert admin.is_superuser
     assert path.stat().st_mode & 0o777 == 0o600
-    assert str(path) in said
+    assert str(path) in output
 
 
 @pytest.mark.django_db
@@ -42,9 +42,9 @@ def test_the_second_time_changes_nothing(data: Path) -> None:
     prepare()
     before = (data / "admin-password").read_text()
 
-    said = prepare()
+    output = prepare()
 
-    assert said == ""
+    assert output == ""
     assert (data / "admin-password").read_text() == before
 
 

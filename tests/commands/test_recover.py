@@ -24,11 +24,15 @@ from gpuplatform.reconciliation import epoch
 from gpuplatform.reconciliation.gate import cluster_state
 from gpuplatform.reconciliation.heartbeats import Part, report_heartbeat
 from gpuplatform.reconciliation.models import ClusterState
-from inventory.models import StockPool
+from gpuplatform.tenancy.selectors import tenant_by_name
+from inventory.models import NodeDrain, StockPool
 from inventory.reconcile import POOLS
+from inventory.requests.drains import NodeDrainBody
+from inventory.services.drains import node_drain
 from inventory.tasks import reconcile_all
 from tests.commands.conftest import Hold
 from tests.factories.inventory import accept_create, create_body, pool_resource
+from tests.factories.node_rows import node_row
 from tests.fakes.cluster import FakeCluster
 
 pytestmark = pytest.mark.django_db
@@ -108,10 +112,10 @@ def test_a_dry_run_prints_the_actions_and_changes_nothing(cluster: FakeCluster) 
     lose_the_database()
     cluster.writes.clear()
 
-    said = recover("--dry-run")
+    output = recover("--dry-run")
 
-    assert "default/a" in said
-    assert "Nothing was changed." in said
+    assert "default/a" in output
+    assert "Nothing was changed." in output
     assert not Operation.objects.exists()
     assert not StockPool.objects.exists()
     assert cluster.writes == []
@@ -130,6 +134,18 @@ def test_pools_created_by_hand_are_imported_and_reported(cluster: FakeCluster) -
 
     assert StockPool.objects.get().operation is None
     assert cluster.names(STOCK_POOL) == ["by-hand"]
+
+
+def test_drains_end_because_they_may_have_been_cancelled_since(cluster: FakeCluster) -> None:
+    node_row("gpu-node-1")
+    body = NodeDrainBody.parse({"operationID": "drain"})
+    node_drain(tenant=tenant_by_name(), name="gpu-node-1", body=body)
+
+    assert "gpu-node-1" in recover("--dry-run")
+    assert NodeDrain.objects.exists()
+    recover()
+
+    assert not NodeDrain.objects.exists()
 
 
 def test_a_second_run_changes_nothing_more(cluster: FakeCluster) -> None:

@@ -15,6 +15,7 @@ from gpuplatform.operations.services import Accepted
 from gpuplatform.reconciliation import epoch
 from gpuplatform.reconciliation.models import ClusterState
 from gpuplatform.tenancy.selectors import tenant_by_name
+from inventory.models import GpuSpec
 from tests.factories.unit_resources import (
     NAMESPACE,
     accept_seed,
@@ -25,11 +26,14 @@ from tests.factories.unit_resources import (
     unit_resource,
     work_off,
 )
+from tests.factories.unit_rows import spec_row
 from tests.fakes.cluster import FakeCluster
 from units.consistency import unit_inconsistencies
 from units.models import GpuUnit
 from units.phases import STOCK_NAMESPACE, UnitRole
+from units.requests import UnitGroupCreate
 from units.selectors import capacity_by_spec
+from units.services.groups import group_create
 from units.services.units import unit_request_deletion, unit_stop
 
 pytestmark = pytest.mark.django_db
@@ -42,7 +46,7 @@ def recover(*arguments: str) -> str:
 
 
 def take_without_deleting(cluster: FakeCluster, name: str) -> None:
-    """Make a unit whose stock is still there, since its deletion failed."""
+    """Create a unit whose stock still exists, because its deletion failed."""
     cluster.fail("delete", GPU_UNIT, ClusterUnavailable("cut"))
     finished(accept_unit(name=name))
 
@@ -83,17 +87,41 @@ def test_a_lost_database_is_rebuilt_and_replays_answer_as_before(cluster: FakeCl
     assert faults(cluster) == []
 
 
+def test_a_lost_catalogue_is_rebuilt_from_the_units_that_the_platform_created(
+    cluster: FakeCluster,
+) -> None:
+    placement = {"nodeSelector": {"zone": "a"}}
+    spec_row("old", gpu=2, memory="8Gi", cpu="", placement=placement)
+    stocked(cluster, 2, specName="old", gpu=2)
+    cluster.put(GPU_UNIT, unit_resource("by-hand", specName="typo"))
+    lose_the_database()
+    GpuSpec.objects.all().delete()
+
+    planned = recover("--dry-run")
+    before = GpuSpec.objects.count()
+    said = recover()
+
+    assert ("GPU spec old" in planned, before) == (True, 0)
+    assert said.count("GPU spec") == 1
+    row = GpuSpec.objects.get()
+    assert (row.name, row.gpu, row.memory, row.placement) == ("old", 2, "8Gi", placement)
+    assert (row.is_enabled, row.warm_target) == (True, 0)
+    work_off(cluster)
+    assert finished(accept_unit(specName="old")).phase == "Succeeded"
+    assert "GPU spec" not in recover()
+
+
 def test_stock_that_a_unit_names_is_imported_as_consumed(cluster: FakeCluster) -> None:
     [stock] = stocked(cluster)
     take_without_deleting(cluster, "a")
     unit = GpuUnit.objects.get(name="a")
     lose_the_database()
 
-    said = recover()
+    output = recover()
 
     row = GpuUnit.objects.get(role=UnitRole.STOCK)
     assert (row.uid, row.consumed_by) == (stock.uid, unit.uid)
-    assert f"{row}: consumed by {NAMESPACE}/a" in said
+    assert f"{row}: consumed by {NAMESPACE}/a" in output
     work_off(cluster)
     assert cluster.names(GPU_UNIT) == ["a"]
     assert GpuUnit.objects.get(name="a").phase == "Ready"
@@ -169,9 +197,9 @@ def test_two_units_with_one_source_are_reported_and_the_older_one_has_it(
     cluster.put(GPU_UNIT, second)
     lose_the_database()
 
-    said = recover()
+    output = recover()
 
-    assert f"{NAMESPACE}/b: names the same source" in said
+    assert f"{NAMESPACE}/b: names the same source" in output
     consumers = set(GpuUnit.objects.exclude(consumed_by="").values_list("consumed_by", flat=True))
     assert consumers == {first["metadata"]["uid"]}
     assert any("same source" in fault for fault in faults(cluster))
@@ -193,15 +221,15 @@ def test_a_unit_created_by_hand_is_imported_and_consumes_no_stock(cluster: FakeC
     assert GpuUnit.objects.get(name="by-hand").operation is None
 
 
-def test_a_dry_run_says_the_same_and_changes_nothing(cluster: FakeCluster) -> None:
+def test_a_dry_run_prints_the_same_and_changes_nothing(cluster: FakeCluster) -> None:
     stocked(cluster, 2)
     handed_over(cluster, name="a")
     lose_the_database()
     cluster.writes.clear()
 
-    said = recover("--dry-run")
+    output = recover("--dry-run")
 
-    assert f"{NAMESPACE}/a: imported into" in said
+    assert f"{NAMESPACE}/a: imported into" in output
     assert not GpuUnit.objects.exists()
     assert not Operation.objects.exists()
     assert cluster.writes == []
@@ -247,12 +275,12 @@ def test_a_unit_that_a_restored_cluster_brings_back_counts_again(cluster: FakeCl
     assert unit.deleted_at is not None
     cluster.put(GPU_UNIT, backed_up)
 
-    said = recover()
+    output = recover()
     work_off(cluster)
 
     unit = GpuUnit.objects.get(pk=unit.pk)
     assert (unit.deleted_at, unit.phase) == (None, "Ready")
-    assert f"{NAMESPACE}/a: its row was closed; it is opened again" in said
+    assert f"{NAMESPACE}/a: its row was closed; it is opened again" in output
     assert faults(cluster) == []
 
 
@@ -294,7 +322,7 @@ def test_a_live_row_of_the_same_name_is_closed_for_the_restored_unit(
     assert faults(cluster) == []
 
 
-def test_an_open_operation_consumes_what_its_unit_names_though_the_database_says_another(
+def test_an_open_operation_consumes_the_source_of_its_unit_and_not_the_claim(
     cluster: FakeCluster,
 ) -> None:
     first, second = stocked(cluster, 2)
@@ -322,7 +350,7 @@ def test_an_open_operation_consumes_what_its_unit_names_though_the_database_says
     assert faults(cluster) == []
 
 
-def test_operations_are_numbered_on_from_the_newest_that_a_unit_knows(
+def test_operation_ids_continue_after_the_newest_id_of_a_unit(
     cluster: FakeCluster,
 ) -> None:
     stocked(cluster)
@@ -338,3 +366,54 @@ def test_operations_are_numbered_on_from_the_newest_that_a_unit_knows(
     stopped = finished(unit_stop(tenant=tenant_by_name(), name="a", operation_id="stop"))
     assert stopped.phase == "Succeeded"
     assert GpuUnit.objects.get(name="a").is_suspended
+
+
+def ask_group(size: int = 2) -> Accepted:
+    unit = {"specName": "g1.1", "image": "example.com/a:1"}
+    body = {"operationID": "make", "name": "team", "size": size, "unit": unit}
+    return group_create(tenant=tenant_by_name(), body=UnitGroupCreate.parse(body))
+
+
+def test_a_lost_group_is_rebuilt_with_its_operation(cluster: FakeCluster) -> None:
+    stocked(cluster, 3)
+    finished(ask_group())
+    work_off(cluster)
+    lose_the_database()
+    cluster.writes.clear()
+
+    recover()
+    work_off(cluster)
+
+    assert cluster.writes == ["apply ConfigMap gpu-platform-epoch"]
+    replay = ask_group()
+    assert (replay.is_replay, replay.operation.phase) == (True, "Succeeded")
+    assert (replay.operation.object_kind, replay.operation.progress_total) == ("UnitGroup", 2)
+    rows = GpuUnit.objects.filter(group_name="team", phase="Ready", tenant=tenant_by_name())
+    assert {row.operation_id for row in rows} == {replay.operation.pk}
+    assert [row.group_rank for row in rows.order_by("group_rank")] == [0, 1]
+    assert faults(cluster) == []
+
+
+def test_an_open_group_continues_with_the_units_that_exist(cluster: FakeCluster) -> None:
+    stock = stocked(cluster, 2)
+    operation = ask_group().operation
+    operations.run(operation.pk)
+    rows = GpuUnit.objects.filter(group_name="team")
+    rows.update(uid="", phase="Pending", gpu=0)
+    for one in stock:
+        GpuUnit.objects.filter(pk=one.pk).update(
+            consumed_by="", consumed_at=None, phase="Ready", claimed_by=None
+        )
+    Operation.objects.filter(pk=operation.pk).update(
+        phase="Pending", due_at=Now(), ended_at=None, progress_done=0
+    )
+
+    recover()
+    operations.run(operation.pk)
+    work_off(cluster)
+
+    assert Operation.objects.get(pk=operation.pk).phase == "Succeeded"
+    assert set(rows.values_list("phase", flat=True)) == {"Ready"}
+    consumed = GpuUnit.objects.exclude(consumed_by="").values_list("consumed_by", flat=True)
+    assert set(consumed) == set(rows.values_list("uid", flat=True))
+    assert faults(cluster) == []

@@ -10,7 +10,7 @@ from gpuplatform.operations.models import Operation
 from tests.fakes.cluster import FakeCluster
 from units.models import GpuUnit
 
-pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("broker", "cluster")]
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("broker", "catalogue", "cluster")]
 
 
 def _run(*arguments: str) -> str:
@@ -36,10 +36,12 @@ def test_it_prints_the_outcome(cluster: FakeCluster) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "problem"),
     [
         (["g1.1", "0"], "replicas"),
         (["G 1", "1"], "specName"),
+        (["g9.9", "1"], "specName"),
+        (["g1.1", "1", "--gpu", "2"], "gpu"),
         (["g1.1", "1", "--memory", "much"], "memory"),
         (["g1.1", "1", "--operation-id", "a b"], "operationID"),
         (["g1.1", "1", "--operation-id", ""], "operationID"),
@@ -48,11 +50,11 @@ def test_it_prints_the_outcome(cluster: FakeCluster) -> None:
         (["g1.1", "1", "--wait", "inf"], "seconds"),
     ],
 )
-def test_bad_input_names_the_field_and_leaves_nothing(arguments: list[str], said: str) -> None:
-    with pytest.raises(CommandError, match=said) as caught:
+def test_bad_input_names_the_field_and_leaves_nothing(arguments: list[str], problem: str) -> None:
+    with pytest.raises(CommandError, match=problem) as caught:
         _run(*arguments)
 
-    assert str(caught.value).count(said) == 1, "it is said once"
+    assert str(caught.value).count(problem) == 1, "the message contains it once"
     assert not Operation.objects.exists()
     assert not GpuUnit.objects.exists()
 

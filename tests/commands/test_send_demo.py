@@ -17,14 +17,14 @@ UNIT = next(demo for demo in DEMO_REQUESTS if demo.needs_stock)
 
 
 class FakeApi(ThreadingHTTPServer):
-    """Takes every request, with one status."""
+    """Accepts every request, with one status."""
 
     def __init__(self, status: int) -> None:
         super().__init__((LOOPBACK, 0), _Answer)
         self.status = status
         self.bodies: list[Any] = []
         self.data: list[list[dict[str, str]]] = []
-        """What lists answer, one after another; nothing once that is used up."""
+        """The successive responses of lists; later ones are empty."""
 
     @property
     def url(self) -> str:
@@ -50,7 +50,7 @@ class _Answer(BaseHTTPRequestHandler):
 
     @override
     def log_message(self, format: str, *args: Any) -> None:
-        """Say nothing."""
+        """Do not log requests."""
 
 
 @pytest.fixture
@@ -72,10 +72,10 @@ def send(*arguments: str) -> str:
 def test_everything_is_sent_with_its_fixed_operation_id(api: FakeApi) -> None:
     api.data = [[], [{"name": "stock-1"}]]
 
-    said = send("--url", api.url)
+    output = send("--url", api.url)
 
     assert api.bodies == [demo.body for demo in DEMO_REQUESTS]
-    assert said.splitlines() == [f"POST {demo.name}: 202" for demo in DEMO_REQUESTS]
+    assert output.splitlines() == [f"POST {demo.name}: 202" for demo in DEMO_REQUESTS]
 
 
 def test_a_unit_that_was_accepted_before_needs_no_stock(
@@ -98,7 +98,7 @@ def test_stock_that_is_not_ready_in_time_is_named(
 
 @pytest.mark.parametrize("api", [400], indirect=True)
 def test_a_rejected_request_is_named(api: FakeApi) -> None:
-    with pytest.raises(CommandError, match="demo-ready was rejected with 400"):
+    with pytest.raises(CommandError, match="gpu-specs h100-1g was rejected with 400"):
         send("--url", api.url)
 
 
@@ -108,6 +108,6 @@ def test_an_unreachable_platform_is_named() -> None:
 
 
 def test_a_dry_run_sends_nothing() -> None:
-    said = send("--dry-run")
+    output = send("--dry-run")
 
-    assert said.splitlines() == [f"POST {demo.name}" for demo in DEMO_REQUESTS]
+    assert output.splitlines() == [f"POST {demo.name}" for demo in DEMO_REQUESTS]

@@ -33,7 +33,7 @@ def test_without_a_scope_it_is_a_users() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "problem"),
     [
         (["ci", "--tenant", "nobody"], "'nobody'"),
         (["ci", "--days", "0"], "--days"),
@@ -42,8 +42,8 @@ def test_without_a_scope_it_is_a_users() -> None:
         (["x" * 64], "name"),
     ],
 )
-def test_an_invalid_argument_is_an_error(arguments: list[str], said: str) -> None:
-    with pytest.raises(CommandError, match=said):
+def test_an_invalid_argument_is_an_error(arguments: list[str], problem: str) -> None:
+    with pytest.raises(CommandError, match=problem):
         call_command("token_create", *arguments, stdout=StringIO(), stderr=StringIO())
 
     assert not ApiToken.objects.exists()

@@ -102,7 +102,10 @@ def _types(spec: Manifest) -> Sequence[str]:
 
 def _has_port(rule: Manifest, port: tuple[str, int]) -> bool:
     ports = rule.get("ports") or ()
-    return not ports or port in [(one.get("protocol", "TCP"), one["port"]) for one in ports]
+    return not ports or any(
+        one.get("protocol", "TCP") == port[0] and one.get("port", port[1]) == port[1]
+        for one in ports
+    )
 
 
 def _in_block(block: Manifest, text: str) -> bool:

@@ -1,4 +1,4 @@
-"""The repository's own files, for the tests that look at the source."""
+"""The files of the repository, for tests that examine the source."""
 
 import ast
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ SKIPPED = {"__pycache__", "migrations", "node_modules"}
 
 
 def python_files() -> Iterator[Path]:
-    """Yield every Python file that a person writes."""
+    """Yield every Python file that is not generated."""
     yield ROOT / "manage.py"
     for folder in CODE:
         for path in sorted((ROOT / folder).rglob("*.py")):
@@ -32,12 +32,12 @@ def text_files() -> Iterator[Path]:
 
 
 def name_of(path: Path) -> str:
-    """Return the path below the root, as a test's id."""
+    """Return the path relative to the root, as the id of a test."""
     return path.relative_to(ROOT).as_posix()
 
 
 def is_test(path: Path) -> bool:
-    """Say whether the file belongs to the tests."""
+    """Return whether the file belongs to the tests."""
     return path.relative_to(ROOT).parts[0] == "tests"
 
 

@@ -1,8 +1,8 @@
 """Texts of the admin that no declaration renders, reviewed in tests/golden/admin.
 
 `messages.txt` has the sentences of the code, with `{}` for each inserted value; `templates.txt`
-has the text of the templates. tests/admin/test_texts.py checks `pages.txt`: what the pages render
-from their declarations.
+has the text of the templates. tests/admin/test_texts.py checks `pages.txt`: the texts that the
+pages render from their declarations.
 """
 
 import ast
@@ -43,7 +43,7 @@ def _document(found: dict[str, list[str]]) -> str:
 
 
 def _sentences(path: Path) -> list[str]:
-    """Return the strings of a module that people read, each once and in order."""
+    """Return the human-readable strings of a module, each once and in order."""
     tree = parse(path)
     docstrings = {
         id(node.value)

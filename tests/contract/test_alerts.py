@@ -1,4 +1,4 @@
-"""Alerts use metrics and labels that exist, and the page says what to do for each."""
+"""Alerts use existing metrics and labels, and the page states the next step for each."""
 
 import re
 from pathlib import Path

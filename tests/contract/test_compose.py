@@ -1,6 +1,6 @@
-"""compose.yaml against the compose specification's schema and the rules this project has for it.
+"""compose.yaml follows the schema of the compose specification and the rules of this project.
 
-The schema beside this file is the one of compose-spec (Apache-2.0), as check-jsonschema 0.39.0
+The schema in this folder is the one of compose-spec (Apache-2.0), as check-jsonschema 0.39.0
 ships it.
 """
 

@@ -1,4 +1,4 @@
-"""Every demanded row is answered, and every test that an answer names exists."""
+"""The coverage page lists every required row, and every test that it names exists."""
 
 import ast
 import re
@@ -15,11 +15,11 @@ ROUTES = ROOT / "docs" / "routes.md"
 ROW = re.compile(r"^\| ([\w-]+) \| (.+?) \| (.+) \|$")
 NAMED = re.compile(r"`(tests/[^`:]+\.py)::([^`]+)`")
 LEAST_WORDS = 5
-"""Of a sentence that says why there is no test."""
+"""Minimum number of words of a reason without a test."""
 
 
 def demanded() -> set[str]:
-    """Return the id of every row that has to be answered."""
+    """Return the id of every required row."""
     chapters = {4: (1, 31), 5: (1, 30), 6: (1, 33), 7: (1, 34), 18: (2, 24)}
     rows = {f"{c}-{n:02d}" for c, (a, b) in chapters.items() for n in range(a, b + 1)}
     spans = [(1, 19), (20, 27), (30, 38), (40, 59), (60, 71), (80, 81), (100, 123), (130, 144)]
@@ -34,7 +34,7 @@ def demanded() -> set[str]:
 
 @cache
 def answers() -> list[tuple[str, str]]:
-    """Return each row of the page: its id and its proof."""
+    """Return each row of the page: its id and its tests."""
     rows = [ROW.match(line) for line in PAGE.read_text().splitlines()]
     return [(row[1], row[3]) for row in rows if row and row[1] != "id" and row[1].strip("-")]
 
@@ -46,7 +46,7 @@ def named() -> list[tuple[str, str]]:
 
 @cache
 def known_in(file: str) -> frozenset[str]:
-    """Return the names of the tests in a file, which is read and not run."""
+    """Return the names of the tests in a file, without importing it."""
     return frozenset(_tests(ast.parse((ROOT / file).read_text()).body, ""))
 
 
@@ -64,7 +64,7 @@ def test_every_demanded_row_is_there_once_and_no_other() -> None:
     assert sorted(ids) == sorted(demanded())
 
 
-def test_every_row_names_a_test_or_says_why_not() -> None:
+def test_every_row_names_a_test_or_the_reason_why_not() -> None:
     silent = [
         number
         for number, proof in answers()

@@ -1,4 +1,4 @@
-"""Dashboards use metrics and labels that are declared, and every declared metric is on one."""
+"""Dashboards use declared metrics and labels, and every declared metric is on a dashboard."""
 
 import json
 from pathlib import Path

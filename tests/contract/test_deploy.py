@@ -1,4 +1,4 @@
-"""`deploy/` as kubectl builds it: what every pod has, and no drift from the code."""
+"""`deploy/` as kubectl builds it: rules for all pods, and no drift from the code."""
 
 import os
 import subprocess
@@ -23,7 +23,7 @@ COMPONENT = "app.kubernetes.io/component"
 
 
 def build(folder: Path) -> list[dict[str, Any]]:
-    """Return the objects that kubectl would apply."""
+    """Return the objects that kubectl applies."""
     built = subprocess.run(
         ["kubectl", "kustomize", str(folder)], capture_output=True, text=True, check=False
     )
@@ -41,7 +41,7 @@ def base() -> list[dict[str, Any]]:
 def objects(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     """An installation with every optional component."""
     folder = tmp_path_factory.mktemp("overlay")
-    deploy = os.path.relpath(DEPLOY, folder)  # kustomize refuses absolute paths.
+    deploy = os.path.relpath(DEPLOY, folder)  # kustomize rejects absolute paths.
     (folder / "kustomization.yaml").write_text(
         f"resources: [{deploy}/base]\ncomponents: [{deploy}/components/serverless]\n"
     )
@@ -149,7 +149,7 @@ def test_commands_are_those_of_compose(objects: list[dict[str, Any]]) -> None:
     assert commands == {name: services[name].get("command") for name in commands}
 
 
-def test_probes_ask_the_port_that_the_process_is_told(objects: list[dict[str, Any]]) -> None:
+def test_probes_use_the_port_of_the_process(objects: list[dict[str, Any]]) -> None:
     for name, pod in pods(objects).items():
         ports = {
             port["name"]: port["containerPort"] for port in pod["containers"][0].get("ports", ())
@@ -182,7 +182,7 @@ def test_what_runs_more_than_once_is_spread_and_kept_in_a_drain(
     assert several <= spread
 
 
-def test_settings_are_ones_that_the_code_knows(objects: list[dict[str, Any]]) -> None:
+def test_manifests_contain_only_existing_settings(objects: list[dict[str, Any]]) -> None:
     known = {name.upper() for name in Environment.model_fields}
     given = set(_settings(objects))
     secret = yaml.safe_load((DEPLOY / "overlay-example" / "secret.example.yaml").read_text())
@@ -221,7 +221,7 @@ def test_what_install_cluster_brings_is_here_too(objects: list[dict[str, Any]]) 
     for _, manifest in wanted:
         found = here[_key(manifest)]
         if manifest["kind"] == "Namespace":
-            # Only here do the platform's own pods run in one of them, restricted.
+            # In `deploy/` one of these namespaces has pods of the platform and is restricted.
             assert manifest["metadata"]["labels"].items() <= found["metadata"]["labels"].items()
         else:
             assert found == manifest
@@ -274,7 +274,7 @@ def _egress_ports(objects: list[dict[str, Any]]) -> set[int]:
         if one["kind"] == "NetworkPolicy" and one["metadata"]["namespace"] == "gpu-platform"
     ]
     rules = [rule for spec in specs for rule in spec.get("egress") or ()]
-    return {port["port"] for rule in rules for port in rule.get("ports") or ()}
+    return {port["port"] for rule in rules for port in rule.get("ports") or () if "port" in port}
 
 
 def test_the_image_has_every_app_of_ours() -> None:

@@ -13,7 +13,7 @@ SHARED = {
     "invalid_request": {"RequestError", "InvalidSpec"},
     "internal_error": {"PlatformError", "InvariantBroken"},
 }
-"""Codes that more than one class has."""
+"""Codes of more than one class."""
 
 
 def _all(kind: type[PlatformError]) -> list[type[PlatformError]]:

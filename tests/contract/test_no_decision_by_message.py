@@ -1,6 +1,6 @@
 """No decision reads a sentence: enums and columns decide, messages are only shown.
 
-How it looks: the syntax tree of each product file (without `dev/` and migrations) is searched for
+The test searches the syntax tree of each product file (without `dev/` and migrations) for
 
 - lookups on the column of a message, such as `message__regex` or `f"{message}__contains"`;
 - `in` and `not in` with a message on either side;
@@ -46,10 +46,10 @@ ALLOWED: Final = {
     "gpuplatform/kube/responses.py": (
         "Failure.is_missing_object",
         "_is_rejection",
-    ),  # Kubernetes gives these two answers no machine value of their own.
-    "gpuplatform/workloads/startup.py": ("_state_failure",),  # Which part of it is shown.
+    ),  # Kubernetes has no machine-readable value for these two responses.
+    "gpuplatform/workloads/startup.py": ("_state_failure",),  # Selects the displayed part.
 }
-"""Functions by file that may look into a message, with the reason."""
+"""Functions by file that may inspect a message, with the reason."""
 
 
 def _products() -> Iterator[Path]:

@@ -46,7 +46,7 @@ def operations(document: Json) -> Iterator[tuple[str, Json]]:
 
 
 def contents(document: Json) -> Iterator[tuple[str, Json]]:
-    """Yield every body of a request or a response, with its place."""
+    """Yield every body of a request or a response, with its path."""
     for name, operation in operations(document):
         for one in operation.get("requestBody", {}).get("content", {}).values():
             yield f"{name} request", one
@@ -106,7 +106,7 @@ def test_every_example_is_valid_against_its_schema(document: Json) -> None:
             count += 1
 
     assert faults == []
-    assert count > 100
+    assert count > 80
 
 
 def test_every_json_body_has_an_example(document: Json) -> None:
@@ -165,8 +165,12 @@ def test_every_error_code_has_one_example_and_belongs_to_the_enum(document: Json
 def test_operations_refer_to_errors_and_headers(document: Json) -> None:
     for place, operation in operations(document):
         for status, response in operation["responses"].items():
-            assert ("$ref" in response) == (int(status) >= 400), place
-            assert "X-Request-ID" in resolved(document, response)["headers"], place
+            found = resolved(document, response)
+            is_shared = (
+                int(status) >= 400 or status == "202" or "Idempotent-Replayed" in found["headers"]
+            )
+            assert ("$ref" in response) == is_shared, place
+            assert "X-Request-ID" in found["headers"], place
             assert status != "405", place
     responses = document["components"]["responses"]
     for name, response in responses.items():
@@ -199,11 +203,10 @@ def test_path_parameters_are_spelled_as_fields_are(document: Json) -> None:
     assert names == {"name", "operationID", "requestID", "invocationID"}
     for path, methods in document["paths"].items():
         for method in METHODS:
-            declared = [
-                one["name"]
-                for one in methods.get(method, {}).get("parameters", ())
-                if one["in"] == "path"
+            parameters = [
+                resolved(document, one) for one in methods.get(method, {}).get("parameters", ())
             ]
+            declared = [one["name"] for one in parameters if one["in"] == "path"]
             assert method not in methods or sorted(declared) == sorted(
                 re.findall(r"{(.*?)}", path)
             )
@@ -223,7 +226,8 @@ def test_no_two_examples_share_an_operation_id(document: Json) -> None:
 
 def test_bounds_of_parameters_are_documented(document: Json) -> None:
     listed = document["paths"]["/api/v1/operator/jobs"]["get"]["parameters"]
-    schemas_ = {one["name"]: one["schema"] for one in listed}
+    parameters = [resolved(document, one) for one in listed]
+    schemas_ = {one["name"]: one["schema"] for one in parameters}
 
     assert (schemas_["limit"]["minimum"], schemas_["limit"]["maximum"]) == (1, 200)
     assert schemas_["maxAgeSeconds"]["minimum"] == 1

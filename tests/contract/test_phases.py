@@ -1,4 +1,4 @@
-"""State machines are complete: the database has every phase, and each can be reached and left."""
+"""State machines are complete: the database allows every phase; each has an entry and an exit."""
 
 import re
 from collections.abc import Mapping
@@ -31,21 +31,30 @@ from serverless.phases import (
     FUNCTION_WAITS,
     INVOCATION_STATES,
     INVOCATION_TRANSITIONS,
+    WEBHOOK_FAILURES,
+    WEBHOOK_STATES,
     FailureClass,
     FunctionPhase,
     FunctionReason,
     FunctionWait,
     InvocationState,
+    WebhookFailure,
+    WebhookState,
 )
 from tests.contract.source_files import ROOT
-from units.models import GpuUnit, UnitHistory
+from units.models import CapacityRequest, GpuUnit, UnitHistory, WarmImage
 from units.phases import (
+    QUEUE_CAUSES,
+    REQUEST_TRANSITIONS,
     UNIT_PHASES,
     UNIT_REASONS,
     UNIT_WAITS,
+    QueueCause,
+    RequestPhase,
     UnitPhase,
     UnitReason,
     UnitWait,
+    WarmImageState,
 )
 
 Machine = tuple[type[Model], type[TextChoices], PhaseTable]
@@ -53,12 +62,14 @@ MACHINES: Mapping[str, Machine] = {
     "operation": (Operation, OperationPhase, OPERATION_TRANSITIONS),
     "function": (Function, FunctionPhase, FUNCTION_TRANSITIONS),
     "invocation": (Invocation, InvocationState, INVOCATION_TRANSITIONS),
+    "capacity request": (CapacityRequest, RequestPhase, REQUEST_TRANSITIONS),
 }
 MIRRORED: Mapping[str, tuple[type[Model], type[TextChoices]]] = {
     "stock pool": (StockPool, PoolPhase),
     "GPU unit": (GpuUnit, UnitPhase),
+    "warm image": (WarmImage, WarmImageState),
 }
-"""Rows that copy the phase of a resource, which its planner chooses without regard to the last."""
+"""Rows that copy the phase of a resource; its planner does not depend on the previous phase."""
 COPIES = {UnitHistory}
 """Rows that repeat a phase of another row."""
 REASONS: Mapping[str, tuple[type[StrEnum], Mapping[Any, Explanation]]] = {
@@ -66,8 +77,10 @@ REASONS: Mapping[str, tuple[type[StrEnum], Mapping[Any, Explanation]]] = {
     "GPU unit": (UnitReason, UNIT_REASONS),
     "function": (FunctionReason, FUNCTION_REASONS),
     "invocation": (FailureClass, FAILURE_CLASSES),
+    "webhook": (WebhookFailure, WEBHOOK_FAILURES),
     "operation": (OperationWait, OPERATION_WAITS),
     "operation on units": (UnitWait, UNIT_WAITS),
+    "capacity queue": (QueueCause, QUEUE_CAUSES),
     "operation on functions": (FunctionWait, FUNCTION_WAITS),
 }
 MEANINGS: Mapping[str, tuple[type[TextChoices], Mapping[Any, str]]] = {
@@ -76,9 +89,10 @@ MEANINGS: Mapping[str, tuple[type[TextChoices], Mapping[Any, str]]] = {
     "GPU unit": (UnitPhase, UNIT_PHASES),
     "function": (FunctionPhase, FUNCTION_PHASES),
     "invocation": (InvocationState, INVOCATION_STATES),
+    "webhook": (WebhookState, WEBHOOK_STATES),
 }
 APPS = ("gpuplatform/operations", "inventory", "units", "serverless")
-_WAITING = re.compile(r"\bWaiting\(\s*([^,\s)]+),")
+_WAITING = re.compile(r"\b(?:Waiting|_Obstacle)\(\s*([^,\s)]+),")
 _SENTENCE = re.compile(r"[A-Z][^|\n]+\.")
 each_machine = pytest.mark.parametrize(
     ("model", "phases", "table"), MACHINES.values(), ids=list(MACHINES)
@@ -122,12 +136,14 @@ def test_every_phase_can_be_reached_and_left(
         reached |= new
 
     assert reached == set(phases)
-    assert terminal_phases(table)  # a machine without an end keeps its rows for ever
+    assert terminal_phases(table)  # without an end, rows are kept forever
     assert all(following - {phase} for phase, following in table.items() if following)
 
 
 @each_model
-def test_the_database_knows_the_phases(model: type[Model], phases: type[TextChoices]) -> None:
+def test_the_database_accepts_exactly_the_phases(
+    model: type[Model], phases: type[TextChoices]
+) -> None:
     checks = [c for c in model._meta.constraints if isinstance(c, CheckConstraint)]
 
     known = [c for c in checks if re.search("(phase|state)__in", str(c.condition))]
@@ -159,7 +175,7 @@ def test_every_wait_of_an_operation_is_explained() -> None:
     files = [p for app in APPS for p in (ROOT / app).rglob("*.py")]
     waits = [_WAITING.findall(path.read_text()) for path in files]
 
-    # A bare text would be explained nowhere.
+    # A literal text would have no explanation.
     assert {reason for found in waits for reason in found} == {
         f"{words.__name__}.{word.name}"
         for words in (OperationWait, UnitWait, FunctionWait)

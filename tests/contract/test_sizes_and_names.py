@@ -1,4 +1,4 @@
-"""Files: one concern each, with names that say something, and no path of one machine."""
+"""Each file has one concern and a descriptive name, and contains no path of a machine."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from tests.contract.source_files import (
 
 MODULE_LINES, TEST_LINES = 400, 600
 BANNED = {"util", "utils", "helpers", "common", "misc", "base", "manager", "handler"}
-"""`manage.py` and `settings/` have names that Django gives."""
+"""Django requires these names."""
 
 
 def test_no_module_is_longer_than_its_budget() -> None:
@@ -25,7 +25,7 @@ def test_no_module_is_longer_than_its_budget() -> None:
     assert too_long == {}
 
 
-def test_no_file_has_a_name_that_says_nothing() -> None:
+def test_every_file_has_a_meaningful_name() -> None:
     assert [name_of(path) for path in python_files() if path.stem in BANNED] == []
 
 
@@ -39,7 +39,7 @@ def test_every_package_of_ours_and_no_test_folder_is_a_package() -> None:
 
 
 def test_no_file_names_a_path_of_one_machine() -> None:
-    # Put together here, so that this file does not name one.
+    # Composed here, so that this file does not contain one.
     homes = [f"/{name}/" for name in ("work", "home", "Users", "root")] + [".." + "/shared"]
     found = []
     for path in text_files():

@@ -1,4 +1,4 @@
-"""One version: what names the release is the version of the package."""
+"""Every file that names the release has the version of the package."""
 
 import re
 import tomllib

@@ -1,6 +1,6 @@
 """Texts of the project and the phrases that they avoid (docs/glossary.md).
 
-`python -m tests.contract.wording [PATH …]` lists what is found below the paths, a line a finding.
+`python -m tests.contract.wording [PATH …]` lists the findings below the paths, one per line.
 """
 
 import ast
@@ -66,7 +66,7 @@ BANNED: Final = {
     r"Error: \d{3}[,;]": "Raises: 'ApiError: 400 `code` if …'",
     r"\b(just|exactly) when\b": "if and only if",
 }
-"""Patterns, and what is written instead. A finding is a place to read, in any letter case."""
+"""Patterns and their replacements, in any letter case. A finding is a place to review."""
 
 _SKIPPED_FILES: Final = {"docs/glossary.md", "tests/contract/wording.py", "LICENSE"}
 _TEXT_SUFFIXES: Final = {".md", ".html", ".yaml", ".yml", ".in", ".toml"}
@@ -81,14 +81,14 @@ def findings(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def sources() -> Iterator[Path]:
-    """Yield every file whose text a person reads, tests aside."""
+    """Yield every file with text for readers, except tests."""
     found = {path for path in python_files() if not is_test(path)}
     found |= {path for path in text_files() if path.suffix in _TEXT_SUFFIXES and not is_test(path)}
     yield from sorted(path for path in found if name_of(path) not in _SKIPPED_FILES)
 
 
 def _texts(path: Path) -> Iterator[tuple[int, str]]:
-    """Yield strings and comments of Python, paragraphs of everything else, by first line."""
+    """Yield strings and comments of Python, paragraphs of other files, by first line."""
     text = path.read_text()
     if path.suffix == ".py":
         yield from _strings(text)

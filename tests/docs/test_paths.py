@@ -11,7 +11,16 @@ from tests.docs.pages import ROOT, name_of, pages, tracked_files
 PAGES = list(pages())
 _SPAN = re.compile(r"`([^`\n]+)`")
 _PATH = re.compile(r"((?:[\w.-]+/)+[\w.-]*|[\w-]+\.(?:py|md|yaml))(?:: (\w+))?")
-_ELSEWHERE = (".data/", ".venv/", "deploy/overlays/", "nvidia.com/", "../../", "docs/pictures")
+_ELSEWHERE = (
+    ".data/",
+    ".venv/",
+    "deploy/overlays/",
+    "nvidia.com/",
+    "amd.com/",
+    "runtime.lokiwager.io/",
+    "../../",
+    "docs/pictures",
+)
 """Prefixes of paths that exist only in a running platform, and of text that is not a path."""
 
 

@@ -1,4 +1,4 @@
-"""Rows as the write path and the reconcilers would leave them, for the admin to show."""
+"""Rows as services and reconcilers write them, for the pages of the admin."""
 
 from datetime import timedelta
 from typing import Any
@@ -15,7 +15,7 @@ WORDS_OF_THE_CLUSTER = 'Back-off pulling image "registry.example.com/none:1": ma
 
 
 class Rows:
-    """Makes operations and pools as the write path would leave them."""
+    """Creates operations and pools as services write them."""
 
     def __init__(self) -> None:
         self._tenant, _ = Tenant.objects.get_or_create(
@@ -23,7 +23,7 @@ class Rows:
         )
 
     def operation(self, phase: str = OperationPhase.SUCCEEDED, **fields: Any) -> Operation:
-        """Make an operation that became what it is five minutes ago."""
+        """Create an operation that entered its phase five minutes ago."""
         moment = now() - timedelta(minutes=5)
         ended = phase in ENDED_PHASES
         failed = phase == OperationPhase.FAILED
@@ -50,7 +50,7 @@ class Rows:
         )
 
     def pool(self, phase: str = PoolPhase.READY, **fields: Any) -> StockPool:
-        """Make a pool that became what it is five minutes ago."""
+        """Create a pool that entered its phase five minutes ago."""
         moment = now() - timedelta(minutes=5)
         number = StockPool.objects.count()
         failed = phase == PoolPhase.FAILED

@@ -25,18 +25,18 @@ class Page(str):
 
 
 def address(row: Model, page: str, *args: Any) -> str:
-    """Return the address of a page of a row's model."""
+    """Return the URL of a page of a row's model."""
     return reverse(f"admin:{row._meta.app_label}_{row._meta.model_name}_{page}", args=args)
 
 
 def choose(client: Client, action: str, *rows: Model) -> Page:
-    """Choose an action for rows of the list, and return the next page."""
+    """Select an action for rows of the list, and return the next page."""
     body = {"action": action, "_selected_action": [row.pk for row in rows]}
     return _post(client, address(rows[0], "changelist"), body)
 
 
 def press(client: Client, action: str, row: Model, **fields: Any) -> Page:
-    """Press a button of a row's page, with a completed form if there are `fields`."""
+    """Click a button of a row's page, with a completed form if there are `fields`."""
     submitted = {"submitted": "1", **fields} if fields else {}
     return _post(client, address(row, "do", action), {"_selected_action": row.pk, **submitted})
 

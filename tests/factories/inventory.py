@@ -1,4 +1,4 @@
-"""Stock pools: resources, what they own, rows, and accepted operations."""
+"""Stock pools: resources, the objects that they own, rows, and accepted operations."""
 
 import itertools
 import uuid
@@ -14,12 +14,13 @@ from inventory.core.view import PoolView
 from inventory.models import StockPool
 from inventory.requests.pools import StockPoolCreate, StockPoolPatch
 from inventory.services.pools import pool_create, pool_request_deletion, pool_update
+from tests.factories.unit_rows import catalogued
 
 _numbers = itertools.count(1)
 
 POOL_UID = "11111111-2222-4333-8444-555555555555"
 WRITTEN_BY_PLATFORM = [{"manager": FIELD_MANAGER, "operation": "Update"}]
-"""The managed fields of an object that a worker made."""
+"""The managed fields of an object that a worker process wrote."""
 HTTP_PORT = {"name": "http", "port": 8080}
 POD_SETTINGS = PodSettings(reservation_image="reserve:1", sidecar_image="sidecar:1")
 
@@ -31,7 +32,7 @@ def pool_resource(
     status: Mapping[str, Any] | None = None,
     **spec: Any,
 ) -> Manifest:
-    """Return a `StockPool` as the API server would."""
+    """Return a `StockPool` as the API server does."""
     resource: Manifest = {
         "apiVersion": STOCK_POOL.api_version,
         "kind": STOCK_POOL.kind,
@@ -52,7 +53,7 @@ def pool_resource(
 
 
 def live(manifest: Manifest, *, status: Mapping[str, Any] | None = None) -> Manifest:
-    """Return `manifest` as read back from the cluster: with a UID, a version and defaults."""
+    """Return `manifest` as the API server returns it: with a UID, a version and defaults."""
     metadata = {
         **manifest["metadata"],
         "uid": str(uuid.uuid5(uuid.NAMESPACE_DNS, manifest["metadata"]["name"])),
@@ -64,7 +65,7 @@ def live(manifest: Manifest, *, status: Mapping[str, Any] | None = None) -> Mani
 
 
 def running(replicas: int, *, available: int | None = None) -> dict[str, Any]:
-    """Return the status of a Deployment that caught up with generation 1."""
+    """Return the status of a Deployment that has completed generation 1."""
     return {
         "observedGeneration": 1,
         "replicas": replicas,
@@ -74,29 +75,29 @@ def running(replicas: int, *, available: int | None = None) -> dict[str, Any]:
 
 
 def live_deployment(pool: Manifest, *, status: Mapping[str, Any] | None = None) -> Manifest:
-    """Return the Deployment that `pool` wants, as read back."""
+    """Return the desired Deployment of `pool` as the API server returns it."""
     return live(manifests.deployment(PoolView.parse(pool), POD_SETTINGS), status=status)
 
 
 def live_service(pool: Manifest) -> Manifest:
-    """Return the Service that `pool` wants, as read back; with a port even if it has none."""
+    """Return the desired Service of `pool` as the API server returns it, always with a port."""
     spec = {**pool["spec"], "template": pool["spec"].get("template") or {"ports": [HTTP_PORT]}}
     return live(manifests.service(PoolView.parse({**pool, "spec": spec})))
 
 
 def waiting_pod(reason: str, message: str = "", *, name: str = "pool-h100-a") -> Manifest:
-    """Return a pod whose container waits."""
+    """Return a pod whose container is waiting."""
     waiting = {"reason": reason, **({"message": message} if message else {})}
     return pod(containerStatuses=[{"name": "runtime-worker", "state": {"waiting": waiting}}])
 
 
 def pod(name: str = "pool-h100-a", **status: Any) -> Manifest:
-    """Return a pod with that status."""
+    """Return a pod with this status."""
     return {"metadata": {"name": name}, "status": {"phase": "Pending", **status}}
 
 
 def create_body(**changes: Any) -> dict[str, Any]:
-    """Return the body of a create with an operationID and a name of its own."""
+    """Return the body of a create with a unique operationID and name."""
     number = next(_numbers)
     return {
         "operationID": f"op-{number}",
@@ -108,20 +109,21 @@ def create_body(**changes: Any) -> dict[str, Any]:
 
 
 def accept_create(**changes: Any) -> Accepted:
-    """Accept a create as the API would."""
+    """Accept a create as the API does."""
     asked = StockPoolCreate.parse(create_body(**changes))
+    catalogued(asked.spec_name)
     return pool_create(tenant=tenant_by_name(), body=asked)
 
 
 def accept_update(name: str, *, operation_id: str = "", **changes: Any) -> Accepted:
-    """Accept a change as the API would."""
+    """Accept a change as the API does."""
     given = {"operationID": operation_id or f"up-{next(_numbers)}", **changes}
     asked = StockPoolPatch.parse(given)
     return pool_update(tenant=tenant_by_name(), namespace="default", name=name, body=asked)
 
 
 def accept_delete(name: str, *, operation_id: str = "") -> Accepted:
-    """Accept a deletion as the API would."""
+    """Accept a deletion as the API does."""
     return pool_request_deletion(
         tenant=tenant_by_name(),
         operation_id=operation_id or f"del-{next(_numbers)}",
@@ -131,7 +133,7 @@ def accept_delete(name: str, *, operation_id: str = "") -> Accepted:
 
 
 def pool_row(**changes: Any) -> StockPool:
-    """Insert the row of a pool that somebody made with kubectl."""
+    """Insert the row of a pool that was created with kubectl."""
     number = next(_numbers)
     columns: dict[str, Any] = {
         "namespace": "default",

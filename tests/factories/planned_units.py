@@ -1,4 +1,4 @@
-"""GPU units as the planner meets them: resources, what they own, what was observed. Pure."""
+"""Inputs of the planner of GPU units: resources, owned objects and observations. Pure."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -26,7 +26,7 @@ def unit_resource(
     status: Mapping[str, Any] | None = None,
     **spec: Any,
 ) -> Manifest:
-    """Return an active `GPUUnit` with ports, as the API server would, that names `SOURCE`."""
+    """Return an active `GPUUnit` with ports as the API server does, with the source `SOURCE`."""
     resource: Manifest = {
         "apiVersion": GPU_UNIT.api_version,
         "kind": GPU_UNIT.kind,
@@ -62,7 +62,7 @@ def unit_deployment(
     priority: str = STOCK_PRIORITY_CLASS,
     status: Mapping[str, Any] | None = None,
 ) -> Manifest:
-    """Return the Deployment that `unit` wants, as read back; caught up without a `status`."""
+    """Return the desired Deployment of `unit` as read; completed if there is no `status`."""
     wanted = manifests.deployment(
         UnitView.parse(unit), replicas=replicas, priority=priority, settings=POD_SETTINGS
     )
@@ -72,13 +72,13 @@ def unit_deployment(
 
 
 def unit_service(unit: Manifest) -> Manifest:
-    """Return the Service of `unit`, as read back; with a port even if it has none."""
+    """Return the Service of `unit` as the API server returns it, always with a port."""
     spec = {**unit["spec"], "template": unit["spec"].get("template") or PORTS}
     return live(manifests.service(UnitView.parse({**unit, "spec": spec})))
 
 
 def unit_pod(unit: Manifest, **status: Any) -> Manifest:
-    """Return a pod of exactly that unit."""
+    """Return a pod of exactly this unit."""
     found = pod(f"unit-{unit['metadata']['name']}-a", **status)
     found["metadata"]["labels"] = {UNIT_UID_LABEL: unit["metadata"]["uid"]}
     return found
@@ -92,7 +92,7 @@ def observed_unit(
     source: Source = NoSource(),  # noqa: B008 - frozen
     **more: Any,
 ) -> ObservedUnit:
-    """Return what was observed; an object stands for being present."""
+    """Return an observation; an object represents its presence."""
     return ObservedUnit(
         deployment=Present(deployment) if isinstance(deployment, dict) else deployment,
         service=Present(service) if isinstance(service, dict) else service,

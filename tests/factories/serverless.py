@@ -65,7 +65,7 @@ def function_row(name: str = "", *, tenant: Tenant | None = None, **spec: Any) -
 
 
 def accept(function: Function, payload: str = "hello", **fields: Any) -> Invocation:
-    """Accept an invocation as the API would."""
+    """Accept an invocation as the API does."""
     body = {"requestID": function.request_id, "payload": payload, **fields}
     request = InvocationCreate.parse(body)
     return invocation_accept(tenant=function.tenant, body=request).invocation

@@ -1,4 +1,4 @@
-"""GPU units in both roles: resources as the API server has them, and accepted operations."""
+"""GPU units of both roles: resources as the API server returns them, and accepted operations."""
 
 import itertools
 from collections.abc import Mapping
@@ -14,6 +14,7 @@ from gpuplatform.operations.phases import OPEN_PHASES
 from gpuplatform.operations.services import Accepted
 from gpuplatform.reconciliation import driver
 from gpuplatform.tenancy.selectors import tenant_by_name
+from tests.factories.unit_rows import catalogued, catalogued_for
 from tests.fakes.cluster import FakeCluster
 from units.core.names import UNIT_UID_LABEL
 from units.core.sources import SourceReference
@@ -39,7 +40,7 @@ def unit_resource(
     status: Mapping[str, Any] | None = None,
     **spec: Any,
 ) -> Manifest:
-    """Return a `GPUUnit` as the API server would; in use unless its namespace says else."""
+    """Return a `GPUUnit` as the API server does; active by default."""
     resource: Manifest = {
         "apiVersion": GPU_UNIT.api_version,
         "kind": GPU_UNIT.kind,
@@ -60,12 +61,12 @@ def unit_resource(
 
 
 def naming(stock: GpuUnit) -> dict[str, str]:
-    """Return the annotations of a unit that names `stock` as its source."""
+    """Return the annotations of a unit with `stock` as its source."""
     return SourceReference(stock.name, stock.uid).annotations()
 
 
 def ready(reason: str = "UnitReady", **changes: Any) -> dict[str, Any]:
-    """Return the status of a unit that runs."""
+    """Return the status of a running unit."""
     condition = {"type": "Ready", "status": "True", "reason": reason, "message": "It runs."}
     return {
         "phase": "Ready",
@@ -77,25 +78,26 @@ def ready(reason: str = "UnitReady", **changes: Any) -> dict[str, Any]:
 
 
 def at_version(resource: Manifest, version: int) -> Manifest:
-    """Return the same resource as another version of it."""
+    """Return the resource with another resource version."""
     return {**resource, "metadata": {**resource["metadata"], "resourceVersion": str(version)}}
 
 
 def orphan_pod(row: GpuUnit, name: str = "left-over") -> Manifest:
-    """Return a pod of a unit, as it stays when the unit goes before it."""
+    """Return a pod of a unit that remains after the deletion of the unit."""
     labels = {"runtime.lokiwager.io/unit": row.name, UNIT_UID_LABEL: row.uid}
     return {"metadata": {"name": name, "namespace": row.namespace, "labels": labels}}
 
 
 def accept_seed(replicas: int = 1, **changes: Any) -> Accepted:
-    """Accept a seeding as the API would."""
+    """Accept a seed as the API does."""
     body = {"operationID": f"seed-{next(_numbers)}", "specName": "g1.1", "gpu": 1}
     asked = StockSeed.parse({**body, "replicas": replicas, **changes})
+    catalogued_for(asked.payload())
     return stock_seed(tenant=tenant_by_name(), body=asked)
 
 
 def accept_unit(**changes: Any) -> Accepted:
-    """Accept a create as the API would."""
+    """Accept a create as the API does."""
     number = next(_numbers)
     body = {
         "operationID": f"unit-{number}",
@@ -104,11 +106,13 @@ def accept_unit(**changes: Any) -> Accepted:
         "image": IMAGE,
         "template": {"ports": [{"name": "http", "port": 8080}]},
     }
-    return unit_create(tenant=tenant_by_name(), body=GpuUnitCreate.parse({**body, **changes}))
+    asked = GpuUnitCreate.parse({**body, **changes})
+    catalogued(asked.spec_name)
+    return unit_create(tenant=tenant_by_name(), body=asked)
 
 
 def finished(accepted: Accepted) -> Operation:
-    """Let workers take the operation until it ends or waits; return it."""
+    """Execute the operation until it ends or waits; return it."""
     for _ in range(10):
         open_ = Operation.objects.filter(pk=accepted.operation.pk, phase__in=OPEN_PHASES)
         if not open_.update(due_at=Now()):
@@ -118,7 +122,7 @@ def finished(accepted: Accepted) -> Operation:
 
 
 def work_off(cluster: FakeCluster, rounds: int = 8) -> None:
-    """Reconcile every unit as a sweep would, with the cluster's controllers in between."""
+    """Reconcile all units as a sweep does, and run the controllers of the cluster."""
     for _ in range(rounds):
         live = GpuUnit.objects.filter(deleted_at__isnull=True).exclude(uid="")
         live.update(due_at=Now(), due_seq=F("due_seq") + 1)
@@ -128,7 +132,7 @@ def work_off(cluster: FakeCluster, rounds: int = 8) -> None:
 
 
 def stocked(cluster: FakeCluster, number: int = 1, **changes: Any) -> list[GpuUnit]:
-    """Seed stock and let it become ready; return its rows, oldest first."""
+    """Seed stock and wait until it is ready; return its rows, oldest first."""
     operation = finished(accept_seed(number, **changes))
     assert operation.phase == "Succeeded", operation.error_message or operation.message
     work_off(cluster, 4)
@@ -136,7 +140,7 @@ def stocked(cluster: FakeCluster, number: int = 1, **changes: Any) -> list[GpuUn
 
 
 def handed_over(cluster: FakeCluster, **changes: Any) -> GpuUnit:
-    """Create a unit on ready stock and let it become what it becomes; return its row."""
+    """Create a unit on ready stock and reconcile it; return its row."""
     operation = finished(accept_unit(**changes))
     assert operation.phase == "Succeeded", operation.error_message or operation.message
     work_off(cluster)

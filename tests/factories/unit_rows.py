@@ -1,7 +1,8 @@
-"""Rows of GPU units, stock and the catalogue, as the write path and the mirror leave them."""
+"""Rows of GPU units, stock and the catalogue, as services and the mirror write them."""
 
 import itertools
 import uuid
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
@@ -9,7 +10,7 @@ from gpuplatform.clock import now
 from gpuplatform.tenancy.selectors import tenant_by_name
 from gpuplatform.workloads.causes import StartupCause
 from inventory.models import GpuSpec
-from units.models import GpuUnit
+from units.models import GpuUnit, UnitGroup
 from units.phases import STOCK_NAMESPACE, UnitPhase, UnitReason, UnitRole
 
 _numbers = itertools.count(1)
@@ -18,14 +19,26 @@ PULL_FAILURE = 'Pod unit-a-1: ErrImagePull: manifest for "registry.example.inval
 
 
 def spec_row(name: str = "g1.1", **changes: Any) -> GpuSpec:
-    """Enter a GPU spec into the catalogue."""
-    return GpuSpec.objects.create(
-        **{"name": name, "cpu": "8", "memory": "64Gi", "gpu": 1, **changes}
-    )
+    """Add a GPU spec to the catalogue, or change it if it exists."""
+    columns = {"cpu": "8", "memory": "64Gi", "gpu": 1, **changes}
+    return GpuSpec.objects.update_or_create(name=name, defaults=columns)[0]
+
+
+def catalogued(name: str = "g1.1", **columns: Any) -> GpuSpec:
+    """Return a GPU spec of the catalogue; add it with these columns if it does not exist."""
+    return GpuSpec.objects.get_or_create(name=name, defaults={"gpu": 1, **columns})[0]
+
+
+def catalogued_for(seeding: Mapping[str, Any]) -> GpuSpec:
+    """Return the GPU spec of the body of a seeding; add it with its values if it is new."""
+    names = {"cpu": "cpu", "memory": "memory", "gpu": "gpu", "resourceName": "resource_name"}
+    names["resources"] = "resources"
+    columns = {names[key]: value for key, value in seeding.items() if key in names}
+    return catalogued(seeding["specName"], **columns)
 
 
 def stock_row(phase: str = UnitPhase.READY, **changes: Any) -> GpuUnit:
-    """Insert the row of a stock unit that became what it is five minutes ago."""
+    """Insert the row of a stock unit that entered its phase five minutes ago."""
     number = next(_numbers)
     spec_name = changes.get("spec_name", "g1.1")
     columns: dict[str, Any] = {
@@ -40,7 +53,7 @@ def stock_row(phase: str = UnitPhase.READY, **changes: Any) -> GpuUnit:
 
 
 def unit_row(phase: str = UnitPhase.READY, **changes: Any) -> GpuUnit:
-    """Insert the row of a unit in use that became what it is five minutes ago."""
+    """Insert the row of an active unit that entered its phase five minutes ago."""
     number = next(_numbers)
     tenant = tenant_by_name()
     spec_name = changes.get("spec_name", "g1.1")
@@ -64,6 +77,14 @@ def unit_row(phase: str = UnitPhase.READY, **changes: Any) -> GpuUnit:
         **_shared(phase, UnitReason.UNIT_READY),
     }
     return GpuUnit.objects.create(**{**columns, **changes})
+
+
+def group_row(name: str = "team", size: int = 2) -> UnitGroup:
+    """Insert the rows of the units of a group, and return its first unit."""
+    for rank in range(size):
+        spec = {"specName": "g1.1", "gpu": 1, "group": {"name": name, "rank": rank, "size": size}}
+        unit_row(name=f"{name}-{rank}", spec=spec, group_name=name, group_rank=rank)
+    return UnitGroup.objects.get(name=f"{name}-0")
 
 
 def _shared(phase: str, ready: UnitReason) -> dict[str, Any]:

@@ -19,11 +19,14 @@ from gpuplatform.kube.kinds import (
     DEPLOYMENT,
     EVENT,
     FIELD_MANAGER,
+    JOB,
+    NODE,
     POD,
     STOCK_POOL,
     Manifest,
     ResourceKind,
 )
+from tests.fakes.jobs import settle_job
 
 Key = tuple[str, str, str]
 BORN = "2026-01-31T12:00:00Z"
@@ -54,6 +57,8 @@ class FakeCluster(Cluster):
     version_number: int = 100
     logs: dict[str, str] = field(default_factory=dict)
     """The log of each pod, by the name of the pod."""
+    places_pods: bool = False
+    """Whether pods get a node: the first one by name that is not cordoned."""
 
     def __post_init__(self) -> None:
         self._lock = threading.RLock()
@@ -104,14 +109,17 @@ class FakeCluster(Cluster):
             found = [o for key, o in self._objects.items() if key[0] == DEPLOYMENT.plural]
             for deployment in found:
                 self._settle_one(deployment, pod_status)
+            for job in [o for key, o in self._objects.items() if key[0] == JOB.plural]:
+                settle_job(self, job, pod_status)
 
     def _settle_one(self, deployment: Manifest, pod_status: Manifest | None) -> None:
         metadata, spec = deployment["metadata"], deployment["spec"]
         replicas = spec["replicas"]
-        for key in [k for k in self._objects if k[0] == POD.plural and metadata["name"] in k[2]]:
-            self._drop(key)
-        for number in range(replicas):
-            pod = {
+        present = self.owned(POD, metadata["uid"])
+        place = self._place(present) if self.places_pods and replicas else ""
+        pods = [
+            {
+                **({"spec": {"nodeName": place}} if place else {}),
                 "metadata": {
                     "name": f"{metadata['name']}-{number}",
                     "namespace": metadata["namespace"],
@@ -120,7 +128,13 @@ class FakeCluster(Cluster):
                 },
                 "status": pod_status or {"phase": "Running"},
             }
-            self.put(POD, pod)
+            for number in range(replicas)
+        ]
+        if [_as_put(self._objects[key]) for key in present] != pods:
+            for key in present:
+                self._drop(key)
+            for pod in pods:
+                self.put(POD, pod)
         status = {
             "observedGeneration": metadata["generation"],
             "replicas": replicas,
@@ -129,6 +143,25 @@ class FakeCluster(Cluster):
         }
         if deployment.get("status") != status:
             self.put(DEPLOYMENT, {**deployment, "status": status})
+
+    def _place(self, present: list[Key]) -> str:
+        """Return the node of the present pods of a Deployment, or the node for new pods."""
+        if present:
+            return str(self._objects[present[0]]["spec"]["nodeName"])
+        return next(
+            name
+            for (plural, _, name), found in sorted(self._objects.items())
+            if plural == NODE.plural and not found["spec"].get("unschedulable")
+        )
+
+    def owned(self, kind: ResourceKind, uid: str) -> list[Key]:
+        """Return the keys of the objects of a kind that another object owns."""
+        return [
+            key
+            for key, found in self._objects.items()
+            if key[0] == kind.plural
+            and any(one["uid"] == uid for one in found["metadata"].get("ownerReferences") or [])
+        ]
 
     @override
     def close(self) -> None:
@@ -218,6 +251,8 @@ class FakeCluster(Cluster):
                 raise ClusterRejected(f"{name} not found", reason="NotFound", status=404)
             self._check(present, patch.get("metadata", {}))
             changed = _merged(present, patch)
+            if kind == JOB and changed["spec"]["template"] != present["spec"]["template"]:
+                raise ClusterRejected("field is immutable", reason="Invalid", status=422)
             if subresource == "status":
                 changed["spec"] = present.get("spec")
             elif "status" in present:
@@ -280,7 +315,7 @@ class FakeCluster(Cluster):
             return "v1.36.3"
 
     def _begin(self, verb: str, kind: ResourceKind | None, name: str = "") -> Fault | None:
-        is_beside = kind == EVENT and verb != "list"  # Events are written in the background.
+        is_beside = kind == EVENT and verb != "list"  # Events are written by a background thread.
         if self.on_call is not None and not is_beside:
             self.on_call(verb, kind)
         kinds = {kind} if is_beside else {None, kind}
@@ -342,6 +377,12 @@ class FakeCluster(Cluster):
 
 def _key(kind: ResourceKind, namespace: str | None, name: str) -> Key:
     return kind.plural, namespace or "" if kind.namespaced else "", name
+
+
+def _as_put(pod: Manifest) -> Manifest:
+    """Return a pod without the metadata that the cluster sets."""
+    names = ("name", "namespace", "labels", "ownerReferences")
+    return {**pod, "metadata": {name: pod["metadata"].get(name) for name in names}}
 
 
 def _is_selected(found: Manifest, selector: str) -> bool:

@@ -223,7 +223,7 @@ def _shut_down(response: urllib3.BaseHTTPResponse) -> None:
 
 def _refuse(exchange: Exchange, fault: Refuse) -> None:
     details = {} if fault.retry_after is None else {"retryAfterSeconds": fault.retry_after}
-    said = {
+    document = {
         "kind": "Status",
         "apiVersion": "v1",
         "status": "Failure",
@@ -233,7 +233,7 @@ def _refuse(exchange: Exchange, fault: Refuse) -> None:
         "details": details,
     }
     headers = {} if fault.retry_after is None else {"Retry-After": str(fault.retry_after)}
-    exchange.json(said, fault.status, headers)
+    exchange.json(document, fault.status, headers)
 
 
 def request_of(exchange: Exchange) -> tuple[str, str]:

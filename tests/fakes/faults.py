@@ -125,8 +125,8 @@ def broken_line(after: int) -> Stream:
 def gone(after: int) -> Stream:
     """The version is compacted during the watch: 410."""
     status = {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"}
-    said = json.dumps({"type": "ERROR", "object": status}).encode() + b"\n"
-    return _ends_after(after, lambda line: Break(said))
+    event_line = json.dumps({"type": "ERROR", "object": status}).encode() + b"\n"
+    return _ends_after(after, lambda line: Break(event_line))
 
 
 def drop(every: int) -> Stream:

@@ -1,8 +1,8 @@
 """A function that its payload controls: `python -m tests.fakes.function`.
 
 The payload is a JSON object, all keys optional: `hold` waits until the named FIFO is opened for
-writing, `die` ends the process, `status` and `size` set those of the response, `words` is the
-message of an exception.
+writing, `die` ends the process, `status` and `size` set the response, `words` is the message
+of an exception.
 """
 
 import os
@@ -13,7 +13,7 @@ from serverless.framework import Request, Response, serve
 
 
 def obey(request: Request) -> Response:
-    """Follow the payload, and return it."""
+    """Execute the payload, and return it."""
     began = time.time()
     asked = request.json()
     if "hold" in asked:
@@ -23,8 +23,8 @@ def obey(request: Request) -> Response:
     if "words" in asked:
         raise RuntimeError(asked["words"])
     body = b"x" * asked["size"] if "size" in asked else request.body
-    told = {"X-Seen-At": str(began), "X-Seen-ID": request.invocation_id}
-    return Response(body, asked.get("status", 200), request.content_type, told)
+    headers = {"X-Seen-At": str(began), "X-Seen-ID": request.invocation_id}
+    return Response(body, asked.get("status", 200), request.content_type, headers)
 
 
 if __name__ == "__main__":

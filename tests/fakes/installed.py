@@ -12,6 +12,8 @@ from gpuplatform.kube import modes
 from gpuplatform.process_local import ProcessLocal, ProcessThreads
 from gpuplatform.queueing import Queue, keys_of
 from gpuplatform.reconciliation import epoch
+from inventory.models import GpuSpec
+from tests.factories.unit_rows import catalogued
 from tests.fakes.cluster import FakeCluster
 
 
@@ -23,6 +25,12 @@ def cluster(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> FakeCluster:
     monkeypatch.setattr(modes, "_REQUESTS", ProcessLocal(lambda: fake))
     monkeypatch.setattr(epoch, "_COMPARED", ProcessLocal(threading.Event))
     return fake
+
+
+@pytest.fixture
+def catalogue(db: None) -> GpuSpec:
+    """The GPU spec that the requests of tests name."""
+    return catalogued(memory="64Gi")
 
 
 class Broker:

@@ -1,4 +1,4 @@
-"""Clusters in every state that a process can find at its start, by kubeconfig."""
+"""Clusters in all states that a process can find at its start, by kubeconfig."""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager

@@ -31,11 +31,11 @@ class Answer(socketserver.StreamRequestHandler):
         except OSError:
             return  # The sidecar closed the connection.
 
-    def answer(self, said: bytes) -> None:
+    def answer(self, response: bytes) -> None:
         """Send the bytes, once or without end."""
-        self.wfile.write(said.removeprefix(ENDLESS))
-        while said.startswith(ENDLESS):
-            self.wfile.write(said.removeprefix(ENDLESS))
+        self.wfile.write(response.removeprefix(ENDLESS))
+        while response.startswith(ENDLESS):
+            self.wfile.write(response.removeprefix(ENDLESS))
 
 
 if __name__ == "__main__":

@@ -42,9 +42,11 @@ class Exchange:
     def is_watch(self) -> bool:
         return self.query.get("watch") == "true"
 
-    def json(self, said: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> None:
+    def json(
+        self, document: Any, status: int = 200, headers: Mapping[str, str] | None = None
+    ) -> None:
         """Respond with a JSON body and keep the connection."""
-        self.raw(json.dumps(said).encode(), status, headers)
+        self.raw(json.dumps(document).encode(), status, headers)
 
     def raw(
         self, body: bytes, status: int = 200, headers: Mapping[str, str] | None = None
@@ -63,9 +65,9 @@ class Exchange:
         """Begin a chunked response, as for a watch."""
         self.head(200, {"Transfer-Encoding": "chunked", "Content-Type": "application/json"})
 
-    def line(self, said: Any) -> None:
+    def line(self, document: Any) -> None:
         """Send one line of a stream as one chunk."""
-        self.chunk(json.dumps(said).encode() + b"\n")
+        self.chunk(json.dumps(document).encode() + b"\n")
 
     def chunk(self, data: bytes) -> None:
         self.write(b"%x\r\n%s\r\n" % (len(data), data))

@@ -18,7 +18,7 @@ def at_once(jobs: Sequence[Callable[[], T]]) -> list[T | Exception]:
     def work(number: int) -> None:
         try:
             with connection.cursor() as cursor:
-                # Threads of one process are slower than requests in production.
+                # Threads are slower than requests in production.
                 cursor.execute("SET lock_timeout = '20s'")
             barrier.wait()
             results[number] = jobs[number]()

@@ -17,7 +17,15 @@ from django.db.models import F
 from django.db.models.functions import Now
 from typing_extensions import override
 
-from gpuplatform.kube.kinds import DEPLOYMENT, FIELD_MANAGER, GPU_UNIT, POD, Manifest, ResourceKind
+from gpuplatform.kube.kinds import (
+    DEPLOYMENT,
+    FIELD_MANAGER,
+    GPU_UNIT,
+    JOB,
+    POD,
+    Manifest,
+    ResourceKind,
+)
 from gpuplatform.operations import driver as operations
 from gpuplatform.operations.models import Operation
 from gpuplatform.operations.phases import OPEN_PHASES
@@ -25,13 +33,22 @@ from gpuplatform.operations.services import Accepted
 from gpuplatform.reconciliation import driver
 from gpuplatform.reconciliation.models import ClusterState
 from gpuplatform.tenancy.selectors import tenant_by_name
+from inventory.requests.drains import NodeDrainBody
+from inventory.selectors import drain_ids
+from inventory.services.drains import node_drain
+from tests.factories.unit_rows import catalogued, catalogued_for
 from tests.fakes.cluster import FakeCluster, Fault, Killed
+from tests.fakes.jobs import end_program
 from units.comparison import delete_leftovers
+from units.core.child import outcome
+from units.drains import drain_advance
 from units.mirror import UNIT_MIRROR
 from units.models import GpuUnit
 from units.phases import STOCK_NAMESPACE
 from units.reconcile import UNITS
-from units.requests import GpuUnitCreate, GpuUnitUpdate, StockSeed
+from units.requests import GpuUnitCreate, GpuUnitUpdate, StockSeed, UnitGroupCreate
+from units.services.groups import group_create, group_request_deletion
+from units.services.matcher import match
 from units.services.stock import stock_remove, stock_seed
 from units.services.units import (
     unit_create,
@@ -40,6 +57,7 @@ from units.services.units import (
     unit_stop,
     unit_update,
 )
+from units.waiting import queued_specs
 
 NAMESPACE = "runtime-instance"
 
@@ -73,6 +91,8 @@ class UnitWorld:
     numbers: "itertools.count[int]" = field(default_factory=lambda: itertools.count(1))
     disturbed: Callable[[], AbstractContextManager[object]] = nullcontext
     """The context of each step of `work`; it can kill the step."""
+    kills: int = 0
+    """Number of steps that were killed."""
 
     def seed(self, replicas: int, spec_name: str = "g1.1", **fields: Any) -> Operation:
         """Seed stock and wait until it is ready."""
@@ -84,6 +104,7 @@ class UnitWorld:
         """Request the seeding of stock."""
         body = {"operationID": self._id("seed"), "specName": spec_name, "replicas": replicas}
         asked = StockSeed.parse({"gpu": 1, **body, **fields})
+        catalogued_for(asked.payload())
         return stock_seed(tenant=tenant_by_name(), body=asked)
 
     def remove(self, number: int, spec_name: str = "g1.1") -> Operation:
@@ -109,6 +130,7 @@ class UnitWorld:
             "image": "example.com/a:1",
         }
         asked = GpuUnitCreate.parse({**body, **fields})
+        catalogued(asked.spec_name)
         return unit_create(tenant=tenant_by_name(), body=asked)
 
     def update(self, name: str, etag: str | None = None, **fields: Any) -> Operation:
@@ -134,6 +156,24 @@ class UnitWorld:
             tenant=tenant_by_name(), name=name, operation_id=self._id("delete")
         ).operation
 
+    def create_group(self, name: str, size: int, **fields: Any) -> Operation:
+        """Request a group of units."""
+        body = {
+            "operationID": self._id("create-group"),
+            "name": name,
+            "size": size,
+            "unit": {"specName": "g1.1", "image": "example.com/a:1"},
+        }
+        catalogued("g1.1")
+        asked = UnitGroupCreate.parse({**body, **fields})
+        return group_create(tenant=tenant_by_name(), body=asked).operation
+
+    def delete_group(self, name: str) -> Operation:
+        """Request the deletion of a group."""
+        return group_request_deletion(
+            tenant=tenant_by_name(), name=name, operation_id=self._id("delete-group")
+        ).operation
+
     def run(self, operation: Operation) -> Operation:
         """Run the operation once, even if it is not due."""
         release(operation)
@@ -148,9 +188,9 @@ class UnitWorld:
         return state(operation)
 
     def work(self, rounds: int = 8) -> None:
-        """Run all processes for a number of rounds; a killed process is replaced."""
+        """Run all processes until a round changes nothing; a killed process is replaced."""
         for _ in range(rounds):
-            before = self.cluster.version_number
+            before = self.cluster.version_number, self.kills
             Operation.objects.filter(phase__in=OPEN_PHASES).update(due_at=Now(), **_FREED)
             for number in (
                 Operation.objects.filter(phase__in=OPEN_PHASES)
@@ -158,11 +198,13 @@ class UnitWorld:
                 .values_list("id", flat=True)
             ):
                 self._mortal(partial(operations.run, number))
+            self._mortal(self.match)
             self.reconcile()
             self.cluster.settle()
             self._mortal(self.copy)
             self._mortal(lambda: delete_leftovers(self.cluster))
-            if before == self.cluster.version_number and _nothing_open():
+            self._mortal(self.advance_drains)
+            if before == (self.cluster.version_number, self.kills) and _nothing_open():
                 return
 
     def reconcile(self) -> None:
@@ -171,6 +213,21 @@ class UnitWorld:
         rows.update(due_at=Now(), due_seq=F("due_seq") + 1, **_FREED)
         for row in rows.order_by("id"):
             self._mortal(partial(driver.run, UNITS, row.pk))
+
+    def match(self) -> None:
+        """Run the matcher for all GPU specs with open requests."""
+        for spec_name in queued_specs():
+            match(spec_name)
+
+    def ask_drain(self, node: str, **fields: Any) -> Accepted:
+        """Request the drain of a node."""
+        body = NodeDrainBody.parse({"operationID": self._id("drain"), **fields})
+        return node_drain(tenant=tenant_by_name(), name=node, body=body)
+
+    def advance_drains(self) -> None:
+        """Take the next steps of all drains."""
+        for number in drain_ids():
+            drain_advance(self.cluster, number)
 
     def copy(self) -> None:
         """Copy the state of all resources to the mirror."""
@@ -185,6 +242,22 @@ class UnitWorld:
         """Return the Deployment of a unit, without a call."""
         found = self.cluster._objects.get((DEPLOYMENT.plural, namespace, f"unit-{unit}"))
         return deepcopy(found)
+
+    def job(self, unit: str) -> Manifest | None:
+        """Return the Job of an active unit, without a call."""
+        found = self.cluster._objects.get((JOB.plural, NAMESPACE, f"unit-{unit}"))
+        return deepcopy(found)
+
+    def has_ended(self, unit: str) -> bool:
+        """Return whether the Job of a unit has finished."""
+        job = self.job(unit)
+        return job is not None and outcome(job) is not None
+
+    def end(self, unit: str, code: int = 0, log: str = "") -> None:
+        """End the program of a unit with an exit code."""
+        job = self.job(unit)
+        assert job is not None
+        end_program(self.cluster, job, code, log)
 
     def pods(self, unit: str) -> int:
         """Return the number of pods of an active unit."""
@@ -217,7 +290,7 @@ class UnitWorld:
             with self.disturbed():
                 step()
         except Killed:
-            return
+            self.kills += 1
 
     def _id(self, verb: str) -> str:
         return f"{verb}-{next(self.numbers)}"

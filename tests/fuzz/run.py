@@ -2,7 +2,8 @@
 
 A `web` process as in production, which requires tokens, with its workers; schemathesis sends valid
 and invalid requests as operator, as user and without a token. A response that the document does
-not list is a failure, and so is anything but a refusal for a token without the required scope.
+not list is a failure, and so is any response except a rejection to a token without the
+required scope.
 """
 
 import os
@@ -29,7 +30,7 @@ GUARDED: Final = f"^/api/v1/(?!{PUBLIC})"
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """The scopes of the token, the addresses, and whether each request is refused."""
+    """The scopes of the token, the addresses, and whether each request is rejected."""
 
     scopes: Sequence[str]
     addresses: str
@@ -44,17 +45,20 @@ RUNS: Final = (
     Run([], GUARDED, is_refused=True),
 )
 REFUSED_SHARE: Final = 10
-"""A refusal does not depend on the request: a tenth of the examples is enough."""
+"""A rejection does not depend on the request: a tenth of the examples is enough."""
 PRODUCTION: Final = {
     "GPUPLATFORM_DEV": "0",
     "GPUPLATFORM_SECRET_KEY": "only-for-a-platform-that-ends-with-this-run-" + "k" * 20,
     "GPUPLATFORM_ALLOWED_HOSTS": LOOPBACK,
+    # Generated functions have no workers, and schemathesis waits 10 seconds for a response.
+    "GPUPLATFORM_SYNC_WAIT_SECONDS": "1",
 }
 
 
 def start(platform: RunningPlatform) -> None:
     """Start everything, and restart `web` as in production."""
     platform.start_all()
+    platform.add_spec("h100-1g")  # The GPU spec of the examples.
     platform.kill("web")
     cluster = {"KUBE_MODE": "required", "KUBECONFIG": str(platform.kubeconfig)}
     platform.start("web", further={**PRODUCTION, **cluster})

@@ -1,6 +1,6 @@
 """`make image-check`: build the image's files, start its processes, and ask each for `/livez`.
 
-Without `--image` the instructions of the Dockerfile are carried out in a directory, and the
+Without `--image` the instructions of the Dockerfile are executed in a directory, and the
 processes run on this machine, so no container engine is required. With `--image` they run in
 containers.
 """
@@ -34,7 +34,7 @@ def say(text: str) -> None:
 
 
 def build(folder: Path, python: str) -> Image:
-    """Carry out the Dockerfile; check the stages for the pods of functions."""
+    """Execute the Dockerfile; check the stages for the pods of functions."""
     say(f"carrying out the Dockerfile with {python}")
     made = Build(REPOSITORY, context_files(REPOSITORY), python)
     made.run(folder)

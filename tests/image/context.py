@@ -1,4 +1,4 @@
-"""The build context of the image: the files of the repository that `.dockerignore` leaves in."""
+"""The build context of the image: the files of the repository that `.dockerignore` includes."""
 
 import fnmatch
 import os
@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One line of `.dockerignore`; with `!` it includes what an earlier line excluded."""
+    """One line of `.dockerignore`; with `!` it includes files that an earlier line excluded."""
 
     pattern: str
     is_included: bool

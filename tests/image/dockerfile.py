@@ -1,4 +1,4 @@
-"""Carries out the instructions of the Dockerfile in directories, without a container engine.
+"""Executes the instructions of the Dockerfile in directories, without a container engine.
 
 Every stage gets a directory as its root. RUN instructions are the ones of the Dockerfile with the
 absolute paths below `/app`, `/opt` and `/tmp` moved into that root, and with the interpreter that
@@ -11,7 +11,7 @@ import re
 import shlex
 import shutil
 import subprocess
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 
@@ -31,7 +31,7 @@ class Stage:
     command: tuple[str, ...] = ()
 
     def path(self, text: str) -> Path:
-        """Return where a path of the image is on this machine."""
+        """Return the location of a path of the image on this machine."""
         return self.root / PurePosixPath(self.workdir, text).relative_to("/")
 
     def environment(self) -> dict[str, str]:
@@ -48,6 +48,25 @@ def read_instructions(text: str) -> list[tuple[str, str]]:
     return [(keyword.upper(), arguments.strip()) for keyword, _, arguments in split]
 
 
+def needed_stages(
+    instructions: Sequence[tuple[str, str]], targets: Collection[str]
+) -> frozenset[str]:
+    """Return the stages that `targets` need, with themselves; every stage without targets."""
+    needs: dict[str, set[str]] = {}
+    name = ""
+    for keyword, arguments in instructions:
+        if keyword == "FROM":
+            base, _, name = arguments.partition(" AS ")
+            needs[name] = {base}
+        elif copied := re.match(r"--from=(\S+)", arguments):
+            needs[name].add(copied[1])
+    found = set(targets or needs)
+    for stage in reversed(needs):  # A stage needs only earlier ones.
+        if stage in found:
+            found |= needs[stage]
+    return frozenset(found)
+
+
 class Build:
     """The stages of one Dockerfile below one directory."""
 
@@ -58,21 +77,27 @@ class Build:
         self._python = python
         self.stages: dict[str, Stage] = {}
 
-    def run(self, folder: Path) -> None:
-        """Carry out every instruction; a RUN that fails is an AssertionError with its output."""
-        text = (self._repository / "Dockerfile").read_text()
+    def run(self, folder: Path, targets: Collection[str] = ()) -> None:
+        """Execute the instructions that the stages `targets` need; by default every instruction.
+
+        A RUN that fails is an AssertionError with its output.
+        """
+        instructions = read_instructions((self._repository / "Dockerfile").read_text())
+        needed = needed_stages(instructions, targets)
         name = ""
-        for keyword, arguments in read_instructions(text):
+        for keyword, arguments in instructions:
             if keyword == "FROM":
                 base, _, name = arguments.partition(" AS ")
-                self.stages[name] = self._begin(base, folder / name)
-            else:
+                if name in needed:
+                    self.stages[name] = self._begin(base, folder / name)
+            elif name in needed:
                 self.stages[name] = self._carry_out(self.stages[name], keyword, arguments)
 
     def _begin(self, base: str, root: Path) -> Stage:
         if not base.startswith(BASE_IMAGE):
-            _copy_tree(self.stages[base].root, root)
-            return replace(self.stages[base], root=root)
+            inherited = self.stages[base]
+            _copy_tree(inherited.root, root)
+            return replace(inherited, root=root, env=_in_root(inherited, root))
         path = _interpreter_path(self._python, root)
         return Stage(root, env={"PATH": f"{path}:{os.environ['PATH']}"})
 
@@ -116,6 +141,11 @@ class Build:
             shutil.copy2(self._repository / path, destination)
 
 
+def _in_root(stage: Stage, root: Path) -> dict[str, str]:
+    """Return the variables of a stage with the paths of another root."""
+    return {name: value.replace(f"{stage.root}/", f"{root}/") for name, value in stage.env.items()}
+
+
 def _variables(stage: Stage, arguments: str) -> dict[str, str]:
     pairs = (word.partition("=") for word in shlex.split(_moved(stage, arguments)))
     return {name: value.replace("$PATH", stage.env["PATH"]) for name, _, value in pairs}
@@ -154,7 +184,7 @@ def _interpreter_path(python: str, root: Path) -> Path:
 
 
 def _copy_tree(source: Path, target: Path) -> None:
-    """Copy by hard links: nothing is changed in place."""
+    """Copy by hard links: no file is changed in the directory."""
     if source.is_dir():
         shutil.copytree(source, target, symlinks=True, copy_function=os.link, dirs_exist_ok=True)
     else:

@@ -15,7 +15,7 @@ APPLICATION = "/app"
 
 
 class Image(Protocol):
-    """What the check needs of an image."""
+    """The interface of an image for the check."""
 
     def files(self) -> list[str]:
         """Return the path of every file below `/app`, relative to it."""
@@ -23,13 +23,13 @@ class Image(Protocol):
     def command(
         self, name: str, argv: Sequence[str], env: Mapping[str, str], port: int
     ) -> Command:
-        """Return how a process is started; without `argv` it is the command of the image.
+        """Return the start command of a process; the default is the command of the image.
 
         `port` replaces the port that the image's command listens on.
         """
 
     def end(self, names: Iterable[str]) -> None:
-        """End what is left of the processes with these names."""
+        """End the remaining processes with these names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class DirectoryImage:
     def command(
         self, name: str, argv: Sequence[str], env: Mapping[str, str], port: int
     ) -> Command:
-        """Return how a process is started in the directory."""
+        """Return the start command of a process in the directory."""
         del name
         whole = [word.replace("0.0.0.0:8080", f"127.0.0.1:{port}") for word in self._argv(argv)]
         program = shutil.which(whole[0], path=self.stage.env["PATH"])
@@ -87,7 +87,7 @@ class EngineImage:
     def command(
         self, name: str, argv: Sequence[str], env: Mapping[str, str], port: int
     ) -> Command:
-        """Return how a container is started; it ends with the engine's client."""
+        """Return the start command of a container; it ends with the engine's client."""
         kubeconfig = f"{self.kubeconfig}:{self.kubeconfig}:ro"
         options = ["--rm", "--init=false", "--network=host", "--read-only", "--cap-drop=ALL"]
         options += ["--tmpfs=/tmp", f"--name=image-check-{name}", f"--volume={kubeconfig}"]

@@ -40,7 +40,7 @@ class ImagePlatform(RunningPlatform):
             self.kubeconfig.chmod(0o644)  # The user of a container reads it.
 
     def use(self, image: Image) -> None:
-        """Start the preparation and the processes from this image from now on."""
+        """Use this image for the preparation and the processes."""
         self._replace("prepare", image, self._services["migrate"]["command"], self._settings())
         for name in OURS:
             service: Mapping[str, Any] = self._services[name]
@@ -71,7 +71,7 @@ class ImagePlatform(RunningPlatform):
         }
 
     def not_alive(self) -> Iterator[str]:
-        """Yield each process that does not answer `/livez`, on the port of its probe."""
+        """Yield each process that does not respond to `/livez`, on the port of its probe."""
         for name in OURS:
             port = self.port if name == "web" else self._ports[name]
             answer = http_get(port, LIVE_PATH)

@@ -1,4 +1,4 @@
-"""Breadth first through all that can happen, so that a trace is a shortest one."""
+"""Breadth-first exploration of all transitions, so that a trace is a shortest one."""
 
 from collections import defaultdict, deque
 from dataclasses import dataclass, field
@@ -12,13 +12,13 @@ from tests.model.transitions import successors
 
 @dataclass(frozen=True)
 class Finding:
-    """What an exploration found."""
+    """The result of an exploration."""
 
     states: int
     fault: str = ""
     trace: list[str] = field(default_factory=list)
     is_whole: bool = True
-    """False: the limit was reached before everything was seen."""
+    """`False` if the limit was reached before the end of the exploration."""
 
     @override
     def __str__(self) -> str:
@@ -29,7 +29,7 @@ class Finding:
 
 
 class Exploration:
-    """One scenario on its way."""
+    """The exploration of one scenario."""
 
     def __init__(self, config: Config) -> None:
         self.config = config
@@ -37,12 +37,12 @@ class Exploration:
         self.known: dict[State, int] = {start: 0}
         self.parents: list[tuple[int, str]] = [(-1, "")]
         self.into: defaultdict[int, list[int]] = defaultdict(list)
-        """Fault-free moves backwards: liveness may not count on a fault."""
+        """Reversed fault-free moves: liveness must not depend on a fault."""
         self.good: list[int] = []
         self.todo: deque[State] = deque([start])
 
     def run(self, limit: int) -> Finding:
-        """Explore everything, or `limit` states."""
+        """Explore all states, or `limit` states."""
         while self.todo:
             state = self.todo.popleft()
             number = self.known[state]
@@ -68,7 +68,7 @@ class Exploration:
                 self.into[following].append(number)
 
     def _liveness(self) -> Finding:
-        """A settled state can be reached from everywhere without a further fault."""
+        """A settled state must be reachable from every state without a further fault."""
         reaches = set(self.good)
         todo = list(reaches)
         while todo:

@@ -1,7 +1,7 @@
-"""Following somebody through the model: each step that is told has to be one that it has then.
+"""Follows an implementation in the model: each reported step must be enabled in the model.
 
-The model follows with every state that it could be in by then. What nobody tells (a copy by the
-mirror, pods that end) may happen meanwhile.
+The follower keeps all states that the model can be in. Steps that are not reported (a copy by the
+mirror, pods that end) may happen at any time.
 """
 
 from typing_extensions import override
@@ -12,28 +12,31 @@ from tests.model.workers import Move
 
 Event = tuple[object, ...]
 Picture = tuple[tuple[str, ...], tuple[object, ...], tuple[object, ...], tuple[str, ...]]
-"""Operations, rows of stock, units in the cluster, rows of units: what can be compared."""
+"""The comparable parts: operations, rows of stock, units in the cluster, rows of units."""
 
 ENOUGH = 9
-"""Of each fault: those that are told count, not how many."""
+"""The budget of each fault: reported faults are not limited."""
 
 _GONE_ALREADY = {"get": "gone", "read": "gone"}
-"""What costs no call where the row says it: a step that the code need not be seen doing."""
+"""Steps without a call if the row has the answer: the code need not report them."""
 
 
 class Follower:
-    """The states that the model can be in after what was told."""
+    """The possible states of the model after the reported steps."""
 
-    def __init__(self, requests: tuple[Request, ...], stock: int) -> None:
+    def __init__(
+        self, requests: tuple[Request, ...], stock: int, *, has_jobs: bool = False
+    ) -> None:
+        self._at_zero = 0 if has_jobs else None
         self.config = Config(requests, stock, (ENOUGH,) * len(FAULTS), frozenset(RULES))
         start = initial(self.config)
         self.stock = len(start.rows)
         self.states = self._spread({start})
-        self.told: list[Event] = []
+        self.reported: list[Event] = []
 
     def tell(self, *event: object) -> None:
-        """Follow one step; fail where the model has none of that name now."""
-        self.told.append(event)
+        """Follow one step; fail if no such step is enabled in the model."""
+        self.reported.append(event)
         after = {
             move.state
             for state in self.states
@@ -44,9 +47,9 @@ class Follower:
         self.states = self._spread(after)
 
     def agree(self, picture: Picture) -> None:
-        """Keep the states that look like this; fail where none does."""
-        seen = {state for state in self.states if _picture(state) == picture}
-        known = {_picture(state) for state in self.states}
+        """Keep the states with this picture; fail if there are none."""
+        seen = {state for state in self.states if _picture(state, self._at_zero) == picture}
+        known = {_picture(state, self._at_zero) for state in self.states}
         assert seen, f"seen {picture}, and the model has {known} after: {self}"
         self.states = self._spread(seen)
 
@@ -61,23 +64,25 @@ class Follower:
 
     @override
     def __str__(self) -> str:
-        return ", ".join(" ".join(map(str, event)) for event in self.told)
+        return ", ".join(" ".join(map(str, event)) for event in self.reported)
 
 
 def _is_unseen(move: Move) -> bool:
     head = str(move.label[0])
     is_costless = head in _GONE_ALREADY and move.label[-1] == _GONE_ALREADY[head]
-    happens = head in {"mirror", "giveup"} or head.startswith("pods of")
+    is_of_cluster = head.startswith(("pods of", "the ReplicaSet of"))
+    happens = head in {"mirror", "giveup"} or is_of_cluster
     return not move.fault and (is_costless or happens)
 
 
-def _picture(state: State) -> Picture:
+def _picture(state: State, at_zero: int | None) -> Picture:
+    """Return what can be compared; an absent Job, one at zero and an ended one look alike."""
     rows: list[object] = []
     for row in state.rows:
         held = ("consumed", row.eater[0]) if row.eater else ("claimed", row.op) if row.op else ()
         rows.append(held or {"-": "-", "P": "made", "R": "free", "D": "gone"}[row.phase])
     units = tuple(
-        (unit.op, unit.off, unit.src, (None, 1, 0, 0)[unit.dep]) if unit.uid else ()
+        (unit.op, unit.off, unit.src, (at_zero, 1, 0, 0, 0)[unit.dep]) if unit.uid else ()
         for unit in state.units
     )
     urows = tuple(

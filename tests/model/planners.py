@@ -1,6 +1,6 @@
-"""Planners, sweep, mirror, and a person with kubectl: what they decide, and carrying it out.
+"""Planners, sweep, mirror, and a user with kubectl: their decisions, and the execution.
 
-Decided and carried out at once it is one step; a held decision is carried out at any later time.
+A decision that is executed immediately is one step; a held decision is executed at any later time.
 """
 
 from collections.abc import Callable, Iterator
@@ -9,6 +9,7 @@ from tests.model.state import (
     Config,
     Decision,
     State,
+    Stock,
     Unit,
     is_leftover,
     is_stopped,
@@ -22,7 +23,7 @@ from tests.model.state import (
 
 
 def plans(state: State, config: Config) -> Iterator[Decision]:
-    """Return what the planners of stock and of units decide."""
+    """Return the decisions of the planners of stock and of units."""
     for number, (stock, row) in enumerate(zip(state.stock, state.rows, strict=True)):
         if stock.uid and row.uid == stock.uid and row.eater:
             yield Decision("del", number, stock.uid, row.eater)
@@ -34,23 +35,34 @@ def plans(state: State, config: Config) -> Iterator[Decision]:
 def _plan_unit(state: State, config: Config, name: int, unit: Unit) -> Iterator[Decision]:
     if is_stopped(state, unit, config):
         is_missing = not unit.dep and config.has("zero")
-        is_of_before = unit.dep > 1 and unit.stamp != unit.gen and config.has("stamp")
-        if unit.dep == 1 or is_missing or is_of_before:
+        is_of_before = unit.dep in {2, 3} and unit.stamp != unit.gen and config.has("stamp")
+        if unit.dep in {1, 4} or is_missing or is_of_before:
             yield Decision("undep", name, unit.uid, (unit.gen,))
         return
-    if unit.dep in {1, 3} or unit.src < 0:
+    if unit.dep in {1, 3} or unit.src < 0 or (unit.dep == 4 and config.has("ended")):
         return
     row, stock = state.rows[unit.src], state.stock[unit.src]
     is_consumed = row.uid == unit.srcuid and row.eater[:2] == (name, unit.uid)
     if config.has("arbiter") and not is_consumed:
         return
-    has_pods = stock.pod == unit.srcuid and config.has("waitabs")
-    if stock.uid != unit.srcuid and not has_pods:
+    if stock.uid != unit.srcuid and not _is_awaited(stock, unit.srcuid, config):
         yield Decision("dep", name, unit.uid, (unit.src, unit.srcuid, unit.applied, unit.gen))
 
 
+def _is_awaited(stock: Stock, source: int, config: Config) -> bool:
+    """Say whether pods of a deleted source may hold the GPU, as far as the rules look."""
+    if not config.has("waitabs"):
+        return False
+    has_owner = stock.owner == source and config.has("noowner")
+    # Without the ReplicaSet, every pod that holds the GPU is terminating.
+    is_terminating = stock.pod == source != stock.owner
+    if is_terminating and not config.has("terminal"):
+        return False
+    return has_owner or stock.pod == source
+
+
 def sweeps(state: State, config: Config) -> Iterator[Decision]:
-    """Return what the sweep of leftovers decides."""
+    """Return the decisions of the sweep of leftovers."""
     if not config.has("leftover"):
         return
     for number, stock in enumerate(state.stock):
@@ -62,7 +74,7 @@ def sweeps(state: State, config: Config) -> Iterator[Decision]:
 
 
 def _is_seeded(state: State, config: Config, number: int) -> bool:
-    """Say whether the seeding of that stock has ended."""
+    """Return whether the seed of this stock has ended."""
     return any(
         op.phase in "SF" and request == ("seed", number)
         for op, request in zip(state.ops[1:], config.requests, strict=True)
@@ -70,7 +82,7 @@ def _is_seeded(state: State, config: Config, number: int) -> bool:
 
 
 def copies(state: State) -> Iterator[Decision]:
-    """Return what the mirror is about to write: (name, UID seen, UID that the row had before)."""
+    """Return the next writes of the mirror: (name, observed UID, previous UID of the row)."""
     for number, (stock, row) in enumerate(zip(state.stock, state.rows, strict=True)):
         if row.uid and row.phase in "PR" and (stock.uid != row.uid or row.phase == "P"):
             yield Decision("srow", number, stock.uid, (row.uid,))
@@ -80,7 +92,7 @@ def copies(state: State) -> Iterator[Decision]:
 
 
 def old_copies(state: State) -> Iterator[Decision]:
-    """Return copies of what has not changed yet."""
+    """Return copies of the current state."""
     for number, (stock, row) in enumerate(zip(state.stock, state.rows, strict=True)):
         yield Decision("srow", number, stock.uid, (row.uid,))
     for name, (unit, urow) in enumerate(zip(state.units, state.urows, strict=True)):
@@ -88,7 +100,7 @@ def old_copies(state: State) -> Iterator[Decision]:
 
 
 def carry_out(state: State, one: Decision, config: Config, *, fresh: bool = True) -> State | None:
-    """Carry out a decision; None when its guard refuses it."""
+    """Execute a decision; return `None` if its guard rejects it."""
     return _ACTS[one.what](state, one, config, fresh)
 
 
@@ -102,7 +114,7 @@ def _delete_stock(state: State, one: Decision, config: Config, _fresh: bool) -> 
 
 def _run(state: State, one: Decision, config: Config, fresh: bool) -> State | None:
     if state.units[one.name].uid != one.uid or (config.has("rvdep") and not fresh):
-        return None  # That of a dead owner is collected as garbage.
+        return None  # Its owner is deleted: garbage.
     stock, uid, op, gen = one.seen
     after = with_deployment(state, one.name, 1, gen)
     return _used(after, (stock, uid, one.name, one.uid, op))
@@ -112,6 +124,8 @@ def _scale_down(state: State, one: Decision, config: Config, fresh: bool) -> Sta
     unit = state.units[one.name]
     if unit.uid != one.uid or (config.has("rvdep") and not fresh):
         return None
+    if unit.dep == 4:
+        return with_deployment(state, one.name, 0)  # A Job at zero replaces it (rule `zero`).
     return with_deployment(state, one.name, 3 if unit.dep in {1, 3} else 2, one.seen[0])
 
 
@@ -124,7 +138,7 @@ def _delete_unit(state: State, one: Decision, config: Config, _fresh: bool) -> S
 def _copy_stock(state: State, one: Decision, config: Config, _fresh: bool) -> State | None:
     row = state.rows[one.name]
     if not row.uid or (config.has("newer") and one.seen != (row.uid,)):
-        return None  # Seen before the row knew its UID.
+        return None  # Seen without the row's UID.
     if one.uid != row.uid:
         phase = "D"
     elif row.phase == "P" or (row.phase == "D" and not config.has("rowfinal")):
@@ -159,7 +173,7 @@ def _used(state: State, consumption: tuple[int, ...]) -> State:
 
 
 def meddling(state: State) -> Iterator[tuple[tuple[object, ...], State]]:
-    """Return what a person with kubectl may do."""
+    """Return the possible actions of a user with kubectl."""
     for number, stock in enumerate(state.stock):
         if stock.uid:
             after = without_stock(state, number)._replace(meddled=f"stock {number}")

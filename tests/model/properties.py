@@ -1,4 +1,4 @@
-"""What must never be, and where everything has to be able to end."""
+"""Safety invariants, and the conditions of a settled state."""
 
 from collections.abc import Iterator
 
@@ -6,8 +6,8 @@ from tests.model.state import Config, Op, Request, State, Unit, is_leftover, is_
 
 
 def violation(state: State, config: Config) -> str:
-    """Return the first rule of safety that a state breaks; empty when it breaks none."""
-    for broken in (_consumptions, _units, _rows, _ends):
+    """Return the first violated safety invariant, or an empty string."""
+    for broken in (_consumptions, _units, _runs, _rows, _ends):
         for words in broken(state, config):
             return words
     return ""
@@ -44,7 +44,7 @@ def _is_robbed(state: State, unit: Unit, config: Config) -> bool:
 
 
 def _undone(state: State, config: Config, unit: Unit) -> Iterator[str]:
-    """What was asked last, and succeeded, is not undone by something older."""
+    """An older operation must not undo the last operation that succeeded."""
     last = ""
     for op, request in _asked(state, config):
         if op.target != unit.op or op.phase == "-":
@@ -57,6 +57,13 @@ def _undone(state: State, config: Config, unit: Unit) -> Iterator[str]:
         yield "a stopped unit runs again"
     if last == "start" and unit.off:
         yield "a started unit is stopped again"
+
+
+def _runs(state: State, _config: Config) -> Iterator[str]:
+    for name, uid, *source in state.ends:
+        unit = state.units[name]
+        if unit.dep == 1 and (unit.uid, unit.src, unit.srcuid) == (uid, *source):
+            yield "a program that has ended runs again"
 
 
 def _rows(state: State, _config: Config) -> Iterator[str]:
@@ -91,7 +98,7 @@ def _asked(state: State, config: Config) -> Iterator[tuple[Op, Request]]:
 
 
 def unsettled(state: State, config: Config) -> str:
-    """Return what is open or leaks; empty where everything is settled."""
+    """Return an open operation or a leak; empty if the state is settled."""
     if state.workers or state.held or any(op.phase == "P" for op in state.ops):
         return "an operation stays open"
     for found in (_unsettled_stock(state), _unsettled_units(state, config)):
@@ -119,7 +126,8 @@ def _unsettled_units(state: State, config: Config) -> Iterator[str]:
 
 
 def _unfinished(state: State, config: Config, name: int, unit: Unit) -> Iterator[str]:
-    is_wrong = (unit.dep == 1) == is_stopped(state, unit, config) or unit.dep == 3
+    has_run = unit.dep in {1, 4}
+    is_wrong = has_run == is_stopped(state, unit, config) or unit.dep == 3
     if is_leftover(state, unit) or is_wrong:
         yield f"unit {name} stays unfinished"
     for op, request in _asked(state, config):

@@ -1,7 +1,7 @@
-"""The real services, drivers and planners on the cluster of dicts, told by the model's names.
+"""Maps the real services, drivers and planners on an in-memory cluster to steps of the model.
 
-A call is told when it is made, an outcome when it is written. `Recorded` holds the code to the
-model: a step that the model does not have then, or another picture afterwards, is a failure.
+A call is reported when it is sent, an outcome when it is written. `Recorded` compares the code
+with the model: a step that is not enabled, or a different picture afterwards, is a failure.
 """
 
 from collections.abc import Callable
@@ -12,22 +12,26 @@ from typing import Any
 import pytest
 
 from gpuplatform.errors import ClusterConflict, ClusterRejected, PlatformError
-from gpuplatform.kube.kinds import DEPLOYMENT, GPU_UNIT, ResourceKind
+from gpuplatform.kube.kinds import DEPLOYMENT, GPU_UNIT, JOB, Manifest, ResourceKind
 from gpuplatform.operations import driver
 from gpuplatform.operations.models import Operation
 from gpuplatform.operations.phases import OPEN_PHASES, OperationPhase
 from gpuplatform.operations.provenance import OPERATION_ID_ANNOTATION
 from gpuplatform.operations.registry import Failed, Waiting
+from gpuplatform.planning.view import ResourceView
 from tests.fakes.cluster import Killed
 from tests.fakes.unit_world import NAMESPACE, UnitWorld, stock_rows
 from tests.model.following import Follower, Picture
 from tests.model.state import Request
 from units.comparison import delete_leftovers
+from units.core.child import outcome, wants_pod
+from units.core.jobs import is_of_run
 from units.core.names import GENERATION_ANNOTATION
 from units.core.sources import source_of
-from units.models import GpuUnit
-from units.phases import STOCK_NAMESPACE, UnitPhase, UnitWait
+from units.models import CapacityRequest, GpuUnit
+from units.phases import STOCK_NAMESPACE, RequestPhase, UnitPhase, UnitWait
 from units.services.claims import reassign
+from units.void_starts import is_start_void
 
 _STEPS = {
     ("get", NAMESPACE): "get",
@@ -37,12 +41,12 @@ _STEPS = {
     ("merge_patch", NAMESPACE): "patch",
     ("delete", NAMESPACE): "delete",
 }
-"""What a worker's calls about units are called in the model."""
+"""The steps of the model for calls of a worker about units."""
 
 
 @dataclass(frozen=True)
 class Call:
-    """A call of the cluster, and what came of it."""
+    """A call to the cluster, and its result."""
 
     verb: str
     name: str
@@ -53,28 +57,37 @@ class Call:
 
 @dataclass
 class Run:
-    """A worker's run of an operation, as far as it was told."""
+    """A worker's run of an operation, with the reported progress."""
 
     number: int
     kind: str
-    is_taken: bool = False
+    is_claimed: bool = False
     is_over: bool = False
     has_succeeded: bool = False
 
 
 class Recorded:
-    """A platform whose every step the model follows; its units are `u0`, `u1`, and so on."""
+    """A platform whose steps the model follows; its units are `u0`, `u1`, and so on."""
 
     def __init__(
-        self, world: UnitWorld, patch: pytest.MonkeyPatch, words: str, stock: int
+        self,
+        world: UnitWorld,
+        patch: pytest.MonkeyPatch,
+        words: str,
+        stock: int,
+        *,
+        restart: str = "",
     ) -> None:
+        self._fields = {"template": {"restart": restart}} if restart else {}
+        self._child = JOB if restart else DEPLOYMENT
+        self.has_jobs = bool(restart)
         self.requests = tuple(
             Request(kind, int(name)) for kind, name in (word.split() for word in words.split(", "))
         )
         self.world, self.cluster = world, world.cluster
         if stock:
             world.seed(stock)
-        self.model = Follower(self.requests, stock)
+        self.model = Follower(self.requests, stock, has_jobs=self.has_jobs)
         self.operations: list[Operation] = []
         self._runs: list[Run] = []
         for name in ("get", "create", "merge_patch", "delete"):
@@ -84,13 +97,15 @@ class Recorded:
         patch.setattr("units.operations.handover.reassign", self._assigned(reassign))
 
     def ask(self) -> bool:
-        """Ask for what comes next; False where there is nothing or the API refuses it now."""
+        """Send the next request; return `False` if there is none or the API rejects it."""
         if len(self.operations) == len(self.requests):
             return False
         kind, name = self.requests[len(self.operations)]
         try:
             if kind == "seed":
                 operation = self.world.ask_seed(1).operation
+            elif kind == "create":
+                operation = self.world.create(f"u{name}", **self._fields)
             else:
                 operation = getattr(self.world, kind)(f"u{name}")
         except PlatformError:
@@ -101,33 +116,33 @@ class Recorded:
         return True
 
     def run(self, number: int) -> None:
-        """Let a worker take an operation; inside a run, since the lease of that one ran out."""
+        """Run an operation; within another run, the lease of that run has expired."""
         outer = self._runs[-1] if self._runs else None
-        if outer is not None and not outer.is_over:  # After its end it only follows it up.
+        if outer is not None and not outer.is_over:  # After its end it only runs follow-ups.
             self._tell(outer, "late")
         run = Run(number, self.requests[number - 1].kind)
         self._runs.append(run)
         try:
             self.world.run(self.operations[number - 1])
         except Killed:
-            if not run.is_over:  # After its end it may die as it likes.
+            if not run.is_over:  # A kill after its end is not a step.
                 self._tell(run, "crash")
             run.is_over = True
         finally:
             self._runs.pop()
-        if run.is_taken and not run.is_over:  # A checkpoint found that its lease was lost.
+        if run.is_claimed and not run.is_over:  # A checkpoint detected the lost lease.
             self._tell(run, "refused")
         if outer is None:
             self.agree()
 
     def run_with(self, fault: BaseException, number: int, verb: str, *, acts_first: bool) -> None:
-        """Let a worker take an operation; its next call of that verb fails."""
+        """Run an operation; the next call with this verb fails."""
         self.cluster.fail(verb, GPU_UNIT, fault, acts_first=acts_first)
         self.run(number)
         self.cluster.heal()
 
     def overtake(self, number: int, verb: str) -> None:
-        """Let a worker stall before its next call of that verb, while another does it all."""
+        """Stall before the next call with this verb, while another worker completes the run."""
 
         def other(called: str, kind: ResourceKind | None) -> None:
             if (called, kind) == (verb, GPU_UNIT):
@@ -139,13 +154,19 @@ class Recorded:
         self.cluster.on_call = None
 
     def look(self) -> None:
-        """Let planners, pods, mirror and sweep do what there is to do."""
-        for step in (self.world.reconcile, self.cluster.settle, self.world.copy, self._sweep):
+        """Run planners, pods, mirror and sweep once."""
+        for step in (
+            self._match,
+            self.world.reconcile,
+            self.cluster.settle,
+            self.world.copy,
+            self._sweep,
+        ):
             step()
             self.agree()
 
     def person_deletes(self, number: int) -> None:
-        """Delete a stock unit as a person does, if it is there."""
+        """Delete a stock unit as with kubectl, if it exists."""
         if number >= len(stock_rows()):
             return
         row = stock_rows()[number]
@@ -154,29 +175,51 @@ class Recorded:
             self.model.tell("a person deletes stock", number)
             self.agree()
 
+    def program_ends(self, name: int, code: int) -> None:
+        """End the program of a unit with an exit code, if the unit has a Job that runs."""
+        job = self.world.job(f"u{name}")
+        if job is not None and wants_pod(JOB, job):
+            self.world.end(f"u{name}", code)
+            self.model.tell("end", name)
+            self.agree()
+
     def open_numbers(self) -> list[int]:
-        """Return the numbers of the operations that have not ended."""
+        """Return the ordinal numbers of the operations that have not ended."""
         return [number for number, phase in enumerate(self._phases(), 1) if phase == "P"]
 
     def agree(self) -> None:
-        """Compare everything with the model."""
+        """Compare the state with the model."""
         self.model.agree(self._picture())
+
+    def _match(self) -> None:
+        """Run the matcher, and report its grants."""
+        opened = CapacityRequest.objects.filter(phase=RequestPhase.OPEN)
+        waiting = list(opened.order_by("id").values_list("operation_id", flat=True))
+        self.world.match()
+        holders = [row.claimed_by_id for row in stock_rows()]
+        numbers = {operation.pk: number for number, operation in enumerate(self.operations, 1)}
+        for operation in waiting:
+            if not opened.filter(operation=operation).exists():
+                self.model.tell("grant", numbers[operation], holders.index(operation))
 
     def _sweep(self) -> None:
         delete_leftovers(self.cluster)
 
-    def _tell(self, run: Run, step: str, *further: object) -> None:
-        if not run.is_taken:
-            run.is_taken = True
+    def _claim(self, run: Run) -> None:
+        if not run.is_claimed:
+            run.is_claimed = True
             self.model.tell("take", run.number)
+
+    def _tell(self, run: Run, step: str, *further: object) -> None:
+        self._claim(run)
         self.model.tell(step, run.number, *further)
 
     def _told(self, verb: str, call: Callable[..., Any]) -> Callable[..., Any]:
-        """Tell a call of the cluster, whatever came of it."""
+        """Report a call to the cluster with its result."""
 
         @wraps(call)
         def called(kind: ResourceKind, *args: Any, **further: Any) -> Any:
-            if kind not in {GPU_UNIT, DEPLOYMENT} or further.get("subresource"):
+            if kind not in {GPU_UNIT, self._child} or further.get("subresource"):
                 return call(kind, *args, **further)
             manifest = args[0] if verb == "create" else None
             name = manifest["metadata"]["name"] if manifest else args[0]
@@ -185,7 +228,7 @@ class Recorded:
             error: BaseException | None = None
             try:
                 return call(kind, *args, **further)
-            except BaseException as raised:  # A worker that is killed raises one; it goes on up.
+            except BaseException as raised:  # The death of a worker raises one, and propagates.
                 error = raised
                 raise
             finally:
@@ -206,6 +249,7 @@ class Recorded:
             return
         step = run.kind if step == "patch" else step
         if call.is_done and call.error is not None and not isinstance(call.error, Killed):
+            self._claim(run)
             self.model.tell("answer lost", step, run.number)
         elif call.error is None or (isinstance(call.error, Killed) and call.is_done):
             self._tell(run, step)
@@ -214,9 +258,9 @@ class Recorded:
                 self._tell(run, refused)
 
     def _tell_deleted(self, call: Call) -> bool:
-        """Tell a deletion that is no operation's step: of consumed stock, or of a leftover.
+        """Report a deletion outside of operations: of consumed stock or of a leftover.
 
-        The worker that recorded the consumption deletes the stock as its planner would.
+        The worker that recorded the consumption deletes the stock as its planner does.
         """
         if call.verb != "delete":
             return False
@@ -227,19 +271,39 @@ class Recorded:
             self.model.tell("sweep", "dropunit", int(call.name[1:]))
         return call.namespace == STOCK_NAMESPACE or not self._runs
 
-    def _tell_deployed(self, deployment: str) -> None:
-        (replicas, _), name = self._deployed(deployment), int(deployment[len("unit-u") :])
-        self.model.tell("planner", "dep" if replicas else "undep", name)
+    def _tell_deployed(self, child: str) -> None:
+        """Report a write to a Deployment or a Job.
+
+        A Job that is created suspended, or replaced, before its start is no step of the model.
+        """
+        (replicas, _), name = self._deployed(child), int(child[len("unit-u") :])
+        if replicas or self._child == DEPLOYMENT or self._is_stopped(f"u{name}"):
+            self.model.tell("planner", "dep" if replicas else "undep", name)
+
+    def _is_stopped(self, name: str) -> bool:
+        unit = self.world.resource(name)
+        is_off = unit is not None and unit["spec"].get("suspend", False)
+        return is_off or (unit is not None and is_start_void(unit))
 
     def _deployed(self, name: str) -> tuple[int | None, object]:
-        """Return for how many replicas, and for which generation, a Deployment was written."""
-        found = self.world.deployment(name.removeprefix("unit-"))
+        """Return the number of replicas of the unit's object, and its generation mark."""
+        unit = name.removeprefix("unit-")
+        is_job = self._child == JOB
+        found = self._job(unit) if is_job else self.world.deployment(unit)
         if found is None:
-            return None, None
-        return found["spec"]["replicas"], found["metadata"]["annotations"][GENERATION_ANNOTATION]
+            return (0 if is_job else None), None
+        replicas = int(wants_pod(JOB, found)) if is_job else found["spec"]["replicas"]
+        return replicas, found["metadata"]["annotations"][GENERATION_ANNOTATION]
+
+    def _job(self, unit: str) -> Manifest | None:
+        """Return the Job of a unit, unless the Job has finished in an earlier run."""
+        found, owner = self.world.job(unit), self.world.resource(unit)
+        if found is None or owner is None or outcome(found) is None:
+            return found
+        return found if is_of_run(found, ResourceView.of(owner)) else None
 
     def _recorded(self, record: Callable[..., Any]) -> Callable[..., Any]:
-        """Tell the outcome of a run, where it is written."""
+        """Report the outcome of a run when it is written."""
 
         @wraps(record)
         def recorded(lease: Any, outcome: Any, *rest: Any) -> Any:
@@ -251,7 +315,7 @@ class Recorded:
             answer = record(lease, outcome, *rest)
             phase = self._phases()[number - 1]
             if isinstance(outcome, Waiting):
-                if outcome.reason in {UnitWait.WAITING_FOR_STOCK, UnitWait.STOPPING}:
+                if outcome.reason in {UnitWait.WAITING_FOR_CAPACITY, UnitWait.STOPPING}:
                     self._tell(run, "wait")
             elif was_open and phase == "F":
                 self._tell(run, "fail")
@@ -262,7 +326,7 @@ class Recorded:
         return recorded
 
     def _followed(self, follow: Callable[..., None]) -> Callable[..., None]:
-        """Tell a success once it is written, before what follows from it."""
+        """Report a success after its write, before the follow-ups."""
 
         @wraps(follow)
         def followed(*args: Any) -> None:
@@ -286,8 +350,8 @@ class Recorded:
     def _phases(self) -> list[str]:
         found = Operation.objects.in_bulk([operation.pk for operation in self.operations])
         phases = [found[operation.pk].phase for operation in self.operations]
-        said = [_ended(phase) for phase in phases]
-        return said + ["-"] * (len(self.requests) - len(said))
+        ends = [_ended(phase) for phase in phases]
+        return ends + ["-"] * (len(self.requests) - len(ends))
 
     def _picture(self) -> Picture:
         names = range(1 + max(name for kind, name in self.requests if kind != "seed"))
@@ -320,14 +384,14 @@ class Recorded:
 
 
 def _refusal(call: Call, step: str) -> tuple[str, ...]:
-    """Return what the model calls a call that was answered with an error and did nothing."""
+    """Return the steps of the model for a call that failed without an effect."""
     match call.error:
         case ClusterConflict() if step == "seed":
-            return ("seed",)  # It is there already: made is made.
+            return ("seed",)  # It already exists.
         case ClusterConflict():
             return ("exists",) if call.verb == "create" else ("conflict",)
         case ClusterRejected(reason="NotFound"):
-            return "conflict", "take"  # It is read again there; here the answer says it all.
+            return "conflict", "take"  # The model reads it again; here the response suffices.
         case ClusterRejected() if step != "stop":
             return ("deny",)
         case _:

@@ -1,4 +1,4 @@
-"""Scenarios: what is asked, how much stock is ready, and how often each fault may strike.
+"""Scenarios: the requests, the number of ready stock units, and the budget of each fault.
 
 python -m tests.model.scenarios [NAME …] [--without RULE,…] [--limit STATES]
 """
@@ -13,7 +13,7 @@ from tests.model.state import FAULTS, RULES, Config, Request
 
 
 def _requests(words: str) -> tuple[Request, ...]:
-    """Read `create 0, stop 0`."""
+    """Parse `create 0, stop 0`."""
     pairs = (word.split() for word in words.split(", "))
     return tuple(Request(kind, int(name)) for kind, name in pairs)
 
@@ -34,9 +34,13 @@ SCENARIOS: MappingProxyType[str, tuple[str, int, dict[str, int]]] = MappingProxy
         "seed1": ("seed 0, create 0", 0, {"late": 1, "planner": 1, "outsider": 1}),
         "late2": (_TWO, 1, {"late": 2, "refuse": 1, "sweep": 1}),
         "outsider1": (_DELETED, 1, {"outsider": 1, "planner": 1}),
+        "evict": (_AGAIN, 2, {"evict": 1, "planner": 1}),
         "kill": (_DELETED, 2, {"crash": 2}),
         "refuse2": (_TWO, 2, {"late": 1, "refuse": 1, "ambig": 1}),
         "again": (_AGAIN, 2, {"late": 1, "crash": 1}),
+        "end1": ("create 0, start 0, stop 0", 2, {"end": 1, "planner": 1}),
+        "end2": ("create 0, start 0, stop 0, start 0", 3, {"end": 2, "planner": 1}),
+        "end3": ("create 0, start 0, stop 0", 2, {"end": 1, "late": 1, "refuse": 1}),
         "outsider": (_TWO, 2, {"outsider": 1, "late": 1}),
         "again2": (_AGAIN, 2, {"late": 1, "sweep": 1, "planner": 1}),
         "stop2": (f"{_START}, stop 0", 2, {"late": 1}),
@@ -73,13 +77,13 @@ SCENARIOS: MappingProxyType[str, tuple[str, int, dict[str, int]]] = MappingProxy
         "mix2": (_DELETED, 2, {"late": 1, "refuse": 1, "sweep": 1, "outsider": 1}),
     }
 )
-"""Small ones first."""
+"""In order of size."""
 
 
 def explore(
     name: str, *, without: frozenset[str] = frozenset(), limit: int = 2_000_000
 ) -> Finding:
-    """Explore a scenario, with all rules but some."""
+    """Explore a scenario, with all rules except some."""
     words, stock, faults = SCENARIOS[name]
     budget = tuple(faults.get(fault, 0) for fault in FAULTS)
     rules = frozenset(RULES) - without
@@ -87,7 +91,7 @@ def explore(
 
 
 def main() -> int:
-    """Explore what the command line names, and print what was found."""
+    """Explore the scenarios of the command line, and print the findings."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", choices=[*SCENARIOS, []], metavar="NAME")
     parser.add_argument("--without", default="", metavar="RULE,…")

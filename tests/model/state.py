@@ -1,7 +1,7 @@
 """State of the hand-over's model: rules, rows, resources, actors, and what writes them.
 
 Operations are numbered from 1 (0: none), stock and unit names from 0; UIDs count up per name
-(those of unit 1 from 101). Nothing is marked in the cluster: the row of a stock unit decides.
+(those of unit 1 from 101). The cluster contains no claims: the row of a stock unit decides.
 """
 
 from types import MappingProxyType
@@ -18,7 +18,9 @@ RULES = MappingProxyType(
         "final": "a consumed row is never free again",
         "newer": "absence counts only if seen after the row's UID was learned",
         "rowfinal": "a deleted row never comes back",
-        "waitabs": "the Deployment waits until the source and its pods are gone",
+        "waitabs": "the Deployment waits until the source is deleted and its pods have ended",
+        "terminal": "a pod has ended when its phase is terminal, not when it is terminating",
+        "noowner": "no Deployment or ReplicaSet of the source exists when its pods are read",
         "uidunit": "a unit is deleted guarded by UID",
         "uidstock": "a stock unit is deleted guarded by UID",
         "applied": "an operation older than the last one applied to the unit is not applied",
@@ -30,13 +32,25 @@ RULES = MappingProxyType(
         "startwaits": "a start reads and patches only once the old pods are gone",
         "zero": "a suspended unit without a Deployment gets one of 0 replicas",
         "voidstart": "a unit whose last applied operation is a start that failed is suspended",
+        "ended": "a program that has ended does not run again before a start",
     }
 )
-FAULTS = ("crash", "late", "ambig", "refuse", "planner", "sweep", "mirror", "outsider")
+FAULTS = (
+    "crash",
+    "late",
+    "ambig",
+    "refuse",
+    "planner",
+    "sweep",
+    "mirror",
+    "outsider",
+    "evict",
+    "end",
+)
 
 
 class Request(NamedTuple):
-    """What is asked of a unit; a seeding's name is its stock."""
+    """A request for a unit; the name of a seed is its stock."""
 
     kind: str
     name: int
@@ -52,7 +66,7 @@ class Config(NamedTuple):
     workers: int = 2
 
     def has(self, rule: str) -> bool:
-        """Say whether a rule holds."""
+        """Return whether a rule is enabled."""
         return rule in self.rules
 
 
@@ -62,23 +76,23 @@ class Op(NamedTuple):
     phase: str = "-"
     uid: int = 0
     target: int = 0
-    """Delete, stop, start: the create whose unit is meant."""
+    """Delete, stop, start: the create of the unit."""
     why: str = ""
 
 
 class Row(NamedTuple):
-    """Row of stock. Phase `-`: none, `P`: not ready yet, `R`: ready, `D`: gone."""
+    """Row of stock. Phase `-`: none, `P`: not ready yet, `R`: ready, `D`: deleted."""
 
     phase: str = "-"
     uid: int = 0
     op: int = 0
-    """Claimed by it."""
+    """The operation that claims it."""
     eater: tuple[int, ...] = ()
     """Consumed by (unit name, UID, operation)."""
 
     @property
     def is_free(self) -> bool:
-        """Whether it may be claimed."""
+        """Whether an operation can claim it."""
         return self.phase == "R" and not self.op and not self.eater
 
 
@@ -87,32 +101,37 @@ class Stock(NamedTuple):
 
     uid: int = 0
     pod: int = 0
-    """UID whose pods hold the GPU."""
+    """UID whose pods hold the GPU. A pod in a terminal phase holds none, if its object exists or
+    not."""
     last: int = 0
+    owner: int = 0
+    """UID whose Deployment and ReplicaSet exist, which replace a pod that has ended."""
 
 
 class Unit(NamedTuple):
-    """Resource of a unit; uid 0: absent, op 0: made by a person."""
+    """Resource of a unit; uid 0: absent, op 0: created with kubectl."""
 
     uid: int = 0
     op: int = 0
     src: int = -1
     srcuid: int = 0
     dep: int = 0
-    """Its Deployment. 0: none, 1: at one, 3: at zero with pods going, 2: at zero, no pods."""
+    """Its Deployment or its Job. 0: absent, or a Job that ended in an earlier run; 1: it runs;
+    2: zero and no pods; 3: zero and ending pods; 4: a Job that ended in the current run, and holds
+    no GPU."""
     off: bool = False
     gen: int = 0
-    """Raised when `off` changes."""
+    """Increased when `off` changes."""
     stamp: int = 0
-    """The one that its Deployment was written for."""
+    """The `gen` of its Deployment."""
     applied: int = 0
     last: int = 0
     by_hand: bool = False
-    """A person wrote it; it may bear the marks of an operation all the same."""
+    """Created with kubectl, possibly with the annotations of an operation."""
 
 
 class UnitRow(NamedTuple):
-    """Row of a unit. Phase `P`: accepted, `R`: made, `T`: to be deleted, `D`: gone."""
+    """Row of a unit. Phase `P`: accepted, `R`: created, `T`: to be deleted, `D`: deleted."""
 
     phase: str = "-"
     uid: int = 0
@@ -128,13 +147,13 @@ class Worker(NamedTuple):
     suid: int = 0
     uid: int = 0
     fresh: bool = False
-    """The resource version that it read is still the unit's."""
+    """The unit still has the resource version that was read."""
     valid: bool = True
-    """Its lease token is the one in the row."""
+    """The row has its lease token."""
 
 
 class Decision(NamedTuple):
-    """What planner, sweep or mirror will do, from what it saw."""
+    """A decision of planner, sweep or mirror, from its observation."""
 
     what: str
     name: int
@@ -143,7 +162,7 @@ class Decision(NamedTuple):
 
 
 class Held(NamedTuple):
-    """A decision that is carried out late."""
+    """A decision that is executed late."""
 
     who: str
     decision: Decision
@@ -151,7 +170,7 @@ class Held(NamedTuple):
 
 
 class State(NamedTuple):
-    """Everything."""
+    """The whole state of the model."""
 
     ops: tuple[Op, ...]
     rows: tuple[Row, ...]
@@ -163,18 +182,20 @@ class State(NamedTuple):
     budget: tuple[int, ...] = ()
     used: tuple[tuple[int, ...], ...] = ()
     """History: (stock, its uid, unit, its uid, operation) of every consumption."""
+    ends: tuple[tuple[int, ...], ...] = ()
+    """History: (unit, its uid, stock, its uid) of every run whose program has ended."""
     meddled: str = ""
 
 
 def initial(config: Config) -> State:
-    """Return the state before anything was asked."""
+    """Return the state before the first request."""
     seeds = {request.name for request in config.requests if request.kind == "seed"}
     names = 1 + max(request.name for request in config.requests if request.kind != "seed")
     ready = [number not in seeds for number in range(config.stock + len(seeds))]
     return State(
         ops=(Op("x"),) + (Op(),) * len(config.requests),
         rows=tuple(Row("R", 1) if is_ready else Row() for is_ready in ready),
-        stock=tuple(Stock(1, 1, 1) if is_ready else Stock() for is_ready in ready),
+        stock=tuple(Stock(1, 1, 1, 1) if is_ready else Stock() for is_ready in ready),
         units=tuple(Unit(last=100 * name) for name in range(names)),
         urows=(UnitRow(),) * names,
         budget=config.faults,
@@ -202,13 +223,13 @@ def with_stock(state: State, number: int, stock: Stock) -> State:
 
 
 def with_worker(state: State, index: int, worker: Worker | None) -> State:
-    """Replace a worker, or let it go."""
+    """Replace a worker, or remove it."""
     others = state.workers[:index] + state.workers[index + 1 :]
     return state._replace(workers=tuple(sorted(others + ((worker,) if worker else ()))))
 
 
 def with_unit(state: State, name: int, unit: Unit) -> State:
-    """Change a unit resource; whoever read it before holds an old resource version."""
+    """Change a unit resource; earlier readers have an old resource version."""
     units = (*state.units[:name], unit, *state.units[name + 1 :])
     workers = tuple(sorted(worker._replace(fresh=False) for worker in state.workers))
     return state._replace(units=units, workers=workers)
@@ -230,8 +251,15 @@ def with_deployment(state: State, name: int, dep: int, stamp: int | None = None)
     return state._replace(units=units, held=held)
 
 
+def with_end(state: State, name: int) -> State:
+    """End the program of a unit that runs."""
+    unit = state.units[name]
+    ends = {*state.ends, (name, unit.uid, unit.src, unit.srcuid)}
+    return with_deployment(state, name, 4)._replace(ends=tuple(sorted(ends)))
+
+
 def without_stock(state: State, number: int) -> State:
-    """Delete a stock resource; its pods go some time later."""
+    """Delete a stock resource; its pods end later."""
     return with_stock(state, number, state.stock[number]._replace(uid=0))
 
 
@@ -254,18 +282,18 @@ def claimed(state: State, op: int) -> int:
 
 
 def freed(rows: tuple[Row, ...], op: int) -> tuple[Row, ...]:
-    """Return the rows with the claims of an operation freed."""
+    """Return the rows without the claims of an operation."""
     return tuple(row._replace(op=0) if row.op == op else row for row in rows)
 
 
 def is_leftover(state: State, unit: Unit) -> bool:
-    """Say whether a late write of an ended operation made the unit."""
+    """Return whether a late write of an ended operation created the unit."""
     op = state.ops[unit.op]
     is_unknown = op.phase == "F" or (op.phase == "S" and op.uid != unit.uid)
     return unit.uid > 0 and unit.op > 0 and not unit.by_hand and is_unknown
 
 
 def is_stopped(state: State, unit: Unit, config: Config) -> bool:
-    """Say whether a unit counts as suspended."""
+    """Return whether a unit counts as suspended."""
     is_void = unit.applied != unit.op and state.ops[unit.applied].phase == "F"
     return unit.off or (config.has("voidstart") and is_void)

@@ -1,4 +1,4 @@
-"""The code takes the steps of the model, in an order that the model has, by the same names."""
+"""Each step of the code is a step with the same name that is enabled in the model."""
 
 import random
 from collections.abc import Callable
@@ -7,13 +7,12 @@ import pytest
 from django.db.models.functions import Now
 
 from gpuplatform.errors import ClusterRejected, ClusterUnavailable
-from gpuplatform.operations.models import Operation
 from tests.db.units.conftest import world as world  # noqa: PLC0414 - the fixture
 from tests.fakes.cluster import Killed
 from tests.fakes.unit_world import UnitWorld
 from tests.model.properties import unsettled
 from tests.model.recorded import Recorded
-from units.operations.handover import STOCK_TIMEOUT
+from units.models import CapacityRequest
 
 pytestmark = pytest.mark.django_db
 
@@ -30,6 +29,8 @@ WALKS = (
     ("create 0, seed 1, create 1, stop 0", 1),
 )
 VERBS = ("get", "create", "patch", "delete")
+STEPS = ("ask", "ask", "run", "run", "look", "fault", "overtake", "person")
+JOB_STEPS = (*STEPS, "look", "end", "end")
 STEPS_OF_A_WALK = 14
 SEEDS = (
     *range(len(WALKS)),
@@ -39,7 +40,7 @@ SEEDS = (
 
 @pytest.fixture
 def begin(world: UnitWorld, monkeypatch: pytest.MonkeyPatch) -> Begin:
-    """Give a platform that is followed, with what will be asked and so much ready stock."""
+    """Return a function that starts a followed platform with requests and ready stock."""
     return lambda words, stock: Recorded(world, monkeypatch, words, stock)
 
 
@@ -48,19 +49,20 @@ def refused() -> ClusterRejected:
 
 
 def steps(code: Recorded) -> list[object]:
-    """Return the names of the steps that were told, without acceptances."""
-    return [event[0] for event in code.model.told if event[0] != "accept"]
+    """Return the names of the reported steps, without acceptances."""
+    return [event[0] for event in code.model.reported if event[0] != "accept"]
 
 
 def finish(code: Recorded) -> None:
-    """Do all that there is to do without a further fault, and find the model at rest."""
+    """Run everything without a further fault, and check that the model is settled."""
     for _ in range(10):
-        before = len(code.model.told)
+        before = len(code.model.reported), code.cluster.version_number
         code.ask()
         for number in code.open_numbers():
             code.run(number)
         code.look()
-        if len(code.model.told) == before and not code.open_numbers():
+        after = len(code.model.reported), code.cluster.version_number
+        if after == before and not code.open_numbers():
             break
     at_rest = [state for state in code.model.states if not unsettled(state, code.model.config)]
     assert at_rest or code.open_numbers(), f"nothing is at rest after {code.model}"
@@ -74,7 +76,7 @@ def test_a_create_gets_reads_posts_and_succeeds(begin: Begin) -> None:
 
     assert steps(code) == ["take", "get", "read", "post", "succeed", "planner"]
     code.look()
-    assert [event[:3] for event in code.model.told[-2:]] == [
+    assert [event[:3] for event in code.model.reported[-2:]] == [
         ("planner", "del", 0),
         ("planner", "dep", 0),
     ]
@@ -92,9 +94,7 @@ def test_lost_stock_is_reassigned_or_awaited_until_it_expires(begin: Begin) -> N
 
     code.run(2)
     assert steps(code)[-4:] == ["take", "get", "read", "wait"]
-    Operation.objects.filter(pk=code.operations[1].pk).update(
-        reason_since=Now() - 2 * STOCK_TIMEOUT
-    )
+    CapacityRequest.objects.filter(operation=code.operations[1]).update(expires_at=Now())
     code.run(2)
 
     assert steps(code)[-4:] == ["take", "get", "read", "fail"]
@@ -118,7 +118,7 @@ def test_a_stop_and_a_start_patch_the_version_that_was_read(begin: Begin) -> Non
 
 
 @pytest.mark.parametrize(
-    ("fault", "acts_first", "told"),
+    ("fault", "acts_first", "expected"),
     [
         (Killed(), False, ["take", "get", "read", "crash"]),
         (Killed(), True, ["take", "get", "read", "post", "crash"]),
@@ -128,14 +128,14 @@ def test_a_stop_and_a_start_patch_the_version_that_was_read(begin: Begin) -> Non
     ids=["dies before", "dies after", "answer lost", "refused"],
 )
 def test_a_fault_at_the_post_is_in_the_model(
-    begin: Begin, fault: BaseException, acts_first: bool, told: list[str]
+    begin: Begin, fault: BaseException, acts_first: bool, expected: list[str]
 ) -> None:
     code = begin("create 0, create 1", 2)
     code.ask()
 
     code.run_with(fault, 1, "create", acts_first=acts_first)
 
-    assert steps(code) == told
+    assert steps(code) == expected
     finish(code)
 
 
@@ -154,8 +154,19 @@ def test_an_overtaken_worker_is_rejected(begin: Begin) -> None:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_the_code_stays_within_the_model_under_faults(begin: Begin, seed: int) -> None:
+    _walk(begin(*WALKS[seed % len(WALKS)]), seed)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_code_stays_within_the_model_with_jobs(
+    world: UnitWorld, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    restart = "never" if seed % 2 else "onFailure"
+    _walk(Recorded(world, monkeypatch, *WALKS[seed % len(WALKS)], restart=restart), seed)
+
+
+def _walk(code: Recorded, seed: int) -> None:
     chance = random.Random(seed)
-    code = begin(*WALKS[seed % len(WALKS)])
 
     for _ in range(STEPS_OF_A_WALK):
         _stride(code, chance)
@@ -164,24 +175,31 @@ def test_the_code_stays_within_the_model_under_faults(begin: Begin, seed: int) -
 
 
 def _stride(code: Recorded, chance: random.Random) -> None:
-    """Do one thing, or let one thing happen."""
+    """Execute one random step."""
     opened = code.open_numbers()
-    what = chance.choice(("ask", "ask", "run", "run", "look", "fault", "overtake", "person"))
+    what = chance.choice(JOB_STEPS if code.has_jobs else STEPS)
     if what == "ask":
         code.ask()
     elif what == "look":
         code.look()
     elif what == "person" and chance.random() < 0.3:
         code.person_deletes(chance.randrange(2))
-    elif what == "run" and opened:
-        code.run(chance.choice(opened))
-    elif what == "overtake" and opened:
-        code.overtake(chance.choice(opened), chance.choice(VERBS))
-    elif what == "fault" and opened:
+    elif what == "end":
+        code.program_ends(chance.randrange(2), code=chance.randrange(2))
+    elif opened:
+        _run(code, what, chance.choice(opened), chance)
+
+
+def _run(code: Recorded, what: str, number: int, chance: random.Random) -> None:
+    """Run an operation, possibly with a fault."""
+    if what == "run":
+        code.run(number)
+    elif what == "overtake":
+        code.overtake(number, chance.choice(VERBS))
+    elif what == "fault":
         acts_first = chance.random() < 0.5
         faults: list[BaseException] = [Killed(), ClusterUnavailable("cut")]
         verb = chance.choice(VERBS)
         if verb in {"create", "patch"} and not acts_first:
             faults.append(refused())
-        fault = chance.choice(faults)
-        code.run_with(fault, chance.choice(opened), verb, acts_first=acts_first)
+        code.run_with(chance.choice(faults), number, verb, acts_first=acts_first)

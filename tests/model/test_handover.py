@@ -1,4 +1,4 @@
-"""The protocol of the hand-over: clean with all its rules, broken without each of them."""
+"""The hand-over protocol: correct with all rules, incorrect without each of them."""
 
 import pytest
 
@@ -15,13 +15,17 @@ SMALL = (
     "seed1",
     "late2",
     "outsider1",
+    "evict",
     "kill",
     "again",
+    "end1",
 )
 LARGE = (
     "again2",
     "again3",
     "ambig",
+    "end2",
+    "end3",
     "late",
     "mix1",
     "outsider",
@@ -39,7 +43,7 @@ LARGE = (
     "outsider2",
     "mirror",
 )
-"""Half a minute or so each; `make model` explores the largest too."""
+"""About half a minute each; `make model` also explores the largest."""
 BROKEN = {
     "order": ("stop1", "a stopped unit runs again"),
     "token": ("late2", "stock is free although a unit consumes it"),
@@ -48,12 +52,15 @@ BROKEN = {
     "leftover": ("seed3", "stock 0 is there and cannot be claimed"),
     "final": ("races", "stock is gone that nobody consumed"),
     "waitabs": ("again", "a unit runs while the pods of its stock hold the GPU"),
+    "terminal": ("evict", "a unit runs while the pods of its stock hold the GPU"),
+    "noowner": ("evict", "a unit runs while the pods of its stock hold the GPU"),
     "uidunit": ("again", "a unit is gone that nobody deleted"),
     "gonerow": ("outsider", "stock is free although a unit consumes it"),
     "stamp": ("stop12", "a unit runs while the pods of its stock hold the GPU"),
     "startwaits": ("stop2", "a unit runs while the pods of its stock hold the GPU"),
     "applied": ("stop3", "a started unit is stopped again"),
     "rvpatch": ("stop3", "a started unit is stopped again"),
+    "ended": ("end1", "a program that has ended runs again"),
 }
 LATE_BROKEN = {
     "named": ("outsider", "for ever: unit 0 stays unfinished"),
@@ -62,9 +69,9 @@ LATE_BROKEN = {
     "rvdep": ("stop3", "a unit runs while the pods of its stock hold the GPU"),
     "voidstart": ("stop6", "stock is free although a unit consumes it"),
 }
-"""Rules without which it breaks after more steps."""
+"""Rules whose absence has an effect after more steps."""
 NEEDLESS = {"getfirst", "rowfinal", "uidstock"}
-"""Nothing was found without them. They cost nothing and save work."""
+"""Their absence has no effect. They are cheap and avoid work."""
 
 
 @pytest.mark.parametrize("scenario", SMALL)

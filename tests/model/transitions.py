@@ -1,4 +1,4 @@
-"""Everything that can happen next, with faults as far as the budget of each goes."""
+"""All enabled transitions, with faults within the budget of each."""
 
 from collections.abc import Iterable, Iterator
 
@@ -10,6 +10,7 @@ from tests.model.state import (
     Held,
     State,
     with_deployment,
+    with_end,
     with_stock,
     with_worker,
 )
@@ -17,14 +18,17 @@ from tests.model.workers import Move
 
 
 def successors(state: State, config: Config) -> Iterator[Move]:
-    """Return what can happen next; `fault` names the fault that a move spends."""
+    """Return all enabled moves; `fault` names the fault that a move uses."""
     yield from workers.accept(state, config)
     yield from workers.take(state, config)
+    yield from workers.grant(state, config)
     for index in range(len(state.workers)):
         yield from _worker(state, index, config)
-    yield from _collected(state)
+    yield from _collected(state, config)
     yield from _decisions(state, config)
     yield from _late_acts(state, config)
+    yield from _evictions(state)
+    yield from _ends(state)
     if _left(state, "outsider"):
         for label, after in planners.meddling(state):
             yield Move(label, _spend(state, after, "outsider"), fault="outsider")
@@ -60,7 +64,7 @@ def _worker(state: State, index: int, config: Config) -> Iterator[Move]:
 
 
 def _answer_lost(state: State, move: Move, op: int, *, is_valid: bool) -> Move:
-    """Written, and the answer lost: it is begun anew later."""
+    """The write succeeds and the response is lost: the run is repeated later."""
     found = (
         n for n, one in enumerate(move.state.workers) if (one.op, one.valid) == (op, is_valid)
     )
@@ -69,15 +73,44 @@ def _answer_lost(state: State, move: Move, op: int, *, is_valid: bool) -> Move:
     return Move(("answer lost", *move.label), _spend(state, after, "ambig"), fault="ambig")
 
 
-def _collected(state: State) -> Iterator[Move]:
-    """Pods end some time after what they belonged to."""
+def _collected(state: State, config: Config) -> Iterator[Move]:
+    """Objects are collected, and pods end, some time after what they belonged to.
+
+    Without evictions, ReplicaSets have no effect: they then disappear with their pods, so that
+    there are fewer states.
+    """
+    can_evict = config.faults[FAULTS.index("evict")] > 0
     for number, stock in enumerate(state.stock):
-        if stock.pod and stock.pod != stock.uid:
-            after = with_stock(state, number, stock._replace(pod=stock.uid))
-            yield Move(("pods of stock end", number), after)
+        is_orphaned = stock.owner != stock.uid
+        if is_orphaned and stock.owner and can_evict:
+            after = with_stock(state, number, stock._replace(owner=stock.uid))
+            yield Move(("the ReplicaSet of stock is collected", number), after)
+        if stock.owner and not stock.pod:
+            after = with_stock(state, number, stock._replace(pod=stock.owner))
+            yield Move(("pods of stock are replaced", number), after)
+        is_alone = stock.pod != stock.owner or (is_orphaned and not can_evict)
+        if stock.pod and stock.pod != stock.uid and is_alone:
+            ended = stock._replace(pod=stock.uid, owner=stock.uid)
+            yield Move(("pods of stock end", number), with_stock(state, number, ended))
     for name, unit in enumerate(state.units):
         if unit.dep == 3:
             yield Move(("pods of unit end", name), with_deployment(state, name, 2))
+
+
+def _evictions(state: State) -> Iterator[Move]:
+    """A node evicts the pod of stock: its phase is terminal, and its ReplicaSet replaces it."""
+    for number, stock in enumerate(state.stock):
+        if stock.pod and stock.pod == stock.owner and _left(state, "evict"):
+            after = with_stock(state, number, stock._replace(pod=0))
+            yield Move(("evict", number), _spend(state, after, "evict"), fault="evict")
+
+
+def _ends(state: State) -> Iterator[Move]:
+    """The program of a unit that has a Job ends; the unit holds no GPU."""
+    for name, unit in enumerate(state.units):
+        if unit.dep == 1 and _left(state, "end"):
+            after = with_end(state, name)
+            yield Move(("end", name), _spend(state, after, "end"), fault="end")
 
 
 def _decisions(state: State, config: Config) -> Iterator[Move]:

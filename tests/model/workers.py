@@ -1,7 +1,7 @@
-"""What the API and the workers do: one transaction or one call a step.
+"""The steps of the API and of workers: one transaction or one call per step.
 
-The steps are those of `units/operations`: `get` begins a run of `execute`, and a checkpoint
-(`assign`) begins it anew.
+The steps correspond to `units/operations`: `get` begins a run of `execute`, and a checkpoint
+(`assign`) begins it again.
 """
 
 from collections.abc import Callable, Iterator
@@ -36,11 +36,11 @@ REASONS = {"name": -4, "capacity": -1, "refused": -2, "gone": -3, "superseded": 
 _WHY = {number: reason for reason, number in REASONS.items()}
 WRITES_OF_ROWS = ("succeed", "fail", "assign", "done")
 SUPERSEDED_BY = {"create": ("delete",), "start": ("delete", "stop")}
-"""What makes an operation that waits pointless, if it was accepted later."""
+"""Operations that supersede a waiting operation if they are accepted later."""
 
 
 class Move(NamedTuple):
-    """Something that can happen next."""
+    """An enabled transition."""
 
     label: tuple[object, ...]
     state: State
@@ -49,7 +49,7 @@ class Move(NamedTuple):
 
 
 def accept(state: State, config: Config) -> Iterator[Move]:
-    """The API: one transaction. What is refused leaves the state as it is."""
+    """The API: one transaction. A rejection does not change the state."""
     for number, request in enumerate(config.requests, 1):
         earlier = list(enumerate(config.requests[: number - 1], 1))
         if state.ops[number].phase != "-" or any(
@@ -79,15 +79,36 @@ def _accepted(state: State, number: int, request: Request) -> State | None:
         return with_urow(with_op(got[1], number, Op("P")), name, UnitRow("P", 0, number))
     if row.phase not in "PR":
         return None
-    # A start without free stock is accepted and waits for some.
+    # A start without ready stock is accepted and waits.
     after = got[1] if got else state
     seen = unit.uid if unit.op == row.op else 0
     after = with_op(after, number, Op("P", seen, row.op))
     return with_urow(after, name, row._replace(phase="T")) if kind == "delete" else after
 
 
+def grant(state: State, config: Config) -> Iterator[Move]:
+    """The matcher: one transaction gives a free row to an operation without existing stock."""
+    for number, request in enumerate(config.requests, 1):
+        if state.ops[number].phase != "P" or request.kind not in {"create", "start"}:
+            continue
+        lost = claimed(state, number)
+        if lost >= 0 and state.stock[lost].uid == state.rows[lost].uid:
+            continue
+        got = claim(_abandoned(state, number, lost, config), number, but=lost)
+        if got is not None:
+            yield Move(("grant", number, got[0]), got[1])
+
+
+def _abandoned(state: State, number: int, lost: int, config: Config) -> State:
+    """Return the state without the claim of a row whose resource does not exist."""
+    if lost < 0 or state.rows[lost].op != number:
+        return state
+    phase = "D" if config.has("gonerow") else state.rows[lost].phase
+    return with_row(state, lost, state.rows[lost]._replace(op=0, phase=phase))
+
+
 def take(state: State, config: Config) -> Iterator[Move]:
-    """A worker takes an operation that nobody else holds."""
+    """A worker claims an operation without a lease."""
     if len(state.workers) >= config.workers:
         return
     for number, request in enumerate(config.requests, 1):
@@ -131,7 +152,7 @@ class Turn:
 
     @property
     def request(self) -> Request:
-        """What was asked."""
+        """The request of its operation."""
         return self.config.requests[self.number - 1]
 
     @property
@@ -141,35 +162,42 @@ class Turn:
 
     @property
     def unit(self) -> Unit:
-        """The resource of that name."""
+        """The resource with its name."""
         return self.state.units[self.request.name]
 
     def go(self, pc: str, state: State | None = None, **changes: Any) -> State:
-        """Return the state in which it does `pc` next."""
+        """Return the state in which its next step is `pc`."""
         after = state if state is not None else self.state
         worker = self.worker
-        if worker not in after.workers:  # Its own write made its resource version old.
+        if worker not in after.workers:  # Its own write changed the version.
             worker = worker._replace(fresh=False)
         changed = self.worker._replace(**{"fresh": False, **changes, "pc": pc})
         return with_worker(after, after.workers.index(worker), changed)
 
+    def reading(self, stock: int) -> "Turn":
+        """Return the turn of the worker that begins again with another claim."""
+        suid = self.state.rows[stock].uid
+        state = self.go("get", s=stock, suid=suid, uid=0)
+        worker = self.worker._replace(pc="get", s=stock, suid=suid, uid=0, fresh=False)
+        return Turn(state, self.config, worker)
+
     def leave(self, state: State | None = None) -> State:
-        """Return the state in which it has let go."""
+        """Return the state in which it has ended."""
         after = state if state is not None else self.state
         return with_worker(after, after.workers.index(self.worker), None)
 
     def fail(self, reason: str) -> State:
-        """Return the state in which it is about to fail the operation."""
+        """Return the state before it fails the operation."""
         return self.go("fail", uid=REASONS[reason])
 
     def succeed(self) -> State:
-        """Return the state in which it is about to succeed with the unit as it was read."""
+        """Return the state before it succeeds with the unit that it read."""
         unit = self.unit
         return self.go("succeed", uid=unit.uid, s=unit.src, suid=unit.srcuid)
 
 
 def step(state: State, index: int, config: Config) -> Iterator[Move]:
-    """Return what the worker can do next."""
+    """Return the enabled steps of the worker."""
     turn = Turn(state, config, state.workers[index])
     pc = turn.worker.pc
     if pc in WRITES_OF_ROWS and not turn.worker.valid and config.has("token"):
@@ -188,7 +216,7 @@ def _get(turn: Turn) -> Iterator[Move]:
     label = ("get", turn.number)
     if not unit.uid or unit.uid != uid:
         yield Move((*label, "gone"), turn.fail("gone") if kind == "start" else turn.go("done"))
-    elif _is_applied(turn) or (kind == "start" and not is_stopped(turn.state, unit, config)):
+    elif _is_applied(turn) or (kind == "start" and not _may_start(turn)):
         yield Move((*label, "done"), turn.succeed() if kind == "start" else turn.go("done"))
     elif kind == "start" and config.has("startwaits") and _is_stopping(turn):
         yield Move((*label, "still stopping"), turn.go("wait"))
@@ -213,8 +241,14 @@ def _is_applied(turn: Turn) -> bool:
     return is_change and turn.config.has("applied") and turn.unit.applied >= turn.number
 
 
+def _may_start(turn: Turn) -> bool:
+    return is_stopped(turn.state, turn.unit, turn.config) or turn.unit.dep == 4
+
+
 def _is_stopping(turn: Turn) -> bool:
     unit = turn.unit
+    if not is_stopped(turn.state, unit, turn.config):
+        return False  # Its program has ended.
     is_of_before = unit.stamp != unit.gen and turn.config.has("stamp")
     if unit.dep == 2:
         return is_of_before
@@ -232,14 +266,18 @@ def _read(turn: Turn) -> Iterator[Move]:
 
 def _assign(turn: Turn) -> Iterator[Move]:
     state, first = turn.state, turn.worker.s
-    if first >= 0 and state.rows[first].op == turn.number:
-        phase = "D" if turn.config.has("gonerow") else state.rows[first].phase
-        state = with_row(state, first, state.rows[first]._replace(op=0, phase=phase))
+    granted = claimed(state, turn.number)
+    if granted not in {-1, first}:  # The matcher granted other stock since the claim was read.
+        yield from _get(turn.reading(granted))
+        return
+    state = _abandoned(state, turn.number, first, turn.config)
     got = claim(state, turn.number, but=first)
     if got is None:
         yield from _wait(turn)
         yield Move(("giveup", turn.number), turn.fail("capacity"))
         return
+    if _is_superseded(turn):  # The later operation has closed the request of this one.
+        yield Move(("superseded", turn.number), turn.fail("superseded"))
     stock, after = got
     again = "get" if turn.config.has("getfirst") or turn.request.kind == "start" else "read"
     suid = after.rows[stock].uid
@@ -248,16 +286,20 @@ def _assign(turn: Turn) -> Iterator[Move]:
     )
 
 
-def _wait(turn: Turn) -> Iterator[Move]:
+def _is_superseded(turn: Turn) -> bool:
     later = zip(
         turn.state.ops[turn.number + 1 :], turn.config.requests[turn.number :], strict=True
     )
-    if any(
+    return any(
         op.phase == "P"
         and one.name == turn.request.name
         and one.kind in SUPERSEDED_BY[turn.request.kind]
         for op, one in later
-    ):
+    )
+
+
+def _wait(turn: Turn) -> Iterator[Move]:
+    if _is_superseded(turn):
         yield Move(("superseded", turn.number), turn.fail("superseded"))
     else:
         yield Move(("wait", turn.number), turn.leave())
@@ -286,7 +328,8 @@ def _patch(turn: Turn) -> Iterator[Move]:
         yield Move(("stop", turn.number), turn.go("done", stopped), writes=True)
     else:
         started = unit._replace(off=False, gen=unit.gen + unit.off, applied=turn.number)
-        started = started._replace(src=worker.s, srcuid=worker.suid)
+        dep = 0 if unit.dep == 4 else unit.dep
+        started = started._replace(src=worker.s, srcuid=worker.suid, dep=dep)
         after = turn.go("succeed", with_unit(turn.state, name, started))
         yield Move(("start", turn.number, worker.s), after, writes=True)
         yield Move(("deny", turn.number), turn.fail("refused"), fault="refuse")
@@ -303,7 +346,7 @@ def _seed(turn: Turn) -> Iterator[Move]:
     name = turn.request.name
     stock = turn.state.stock[name]
     uid = stock.uid or stock.last + 1
-    after = turn.state if stock.uid else with_stock(turn.state, name, Stock(uid, uid, uid))
+    after = turn.state if stock.uid else with_stock(turn.state, name, Stock(uid, uid, uid, uid))
     yield Move(("seed", turn.number), turn.go("done", after, uid=uid), writes=True)
     if not stock.uid:
         yield Move(("deny", turn.number), turn.fail("refused"), fault="refuse")

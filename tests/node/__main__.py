@@ -2,10 +2,14 @@
 
 python -m tests.node build                builds what the nodes consist of
 python -m tests.node test [PYTEST_ARGS]   runs the tests of this folder on real nodes
+python -m tests.node core SECONDS [PYTEST_ARGS]
+                                          runs the core set of them, within this time
 python -m tests.node up [NODES]           runs a cluster until Ctrl-C, and prints its kubeconfig
+python -m tests.node bench [ARGS]         measures the hand-over of GPU units
 
-`test` and `up` run in their own network and mount namespaces without access to another network,
-which only a build needs. The kubeconfig of `up` is for the network of the machine.
+`test`, `core`, `up` and `bench` run in their own network and mount namespaces without access to
+another network, which only a build needs. The kubeconfig of `up` is for the network of the
+machine.
 """
 
 import os
@@ -23,26 +27,35 @@ ip link set lo up
 export {NAMESPACE_VARIABLE}="$(readlink /proc/self/ns/net)"
 exec "$@"
 """
-USAGE = "usage: python -m tests.node build | test [PYTEST_ARGS] | up [NODES]"
+USAGE = (
+    "usage: python -m tests.node build | test [PYTEST_ARGS]"
+    " | core SECONDS [PYTEST_ARGS] | up [NODES] | bench [ARGS]"
+)
 
 
 def main(arguments: list[str]) -> int:
     """Check the machine, build, and become the command in its namespaces."""
     command, further = arguments[:1], arguments[1:]
-    if command not in (["build"], ["test"], ["up"]):
+    if command not in (["build"], ["test"], ["core"], ["up"], ["bench"]):
         say(USAGE)
         return 2
     sentence = requirements.missing_sentence(is_build=command == ["build"])
     if sentence:
         say(sentence)
         return 1
+    has_policies = command != ["core"] or builds.has_time_for_policies(int(further.pop(0)))
     try:
-        builds.all_built()
+        builds.all_built(has_policies=has_policies)
     except CannotStart as error:
         say(str(error))
         return 1
     if command == ["test"]:
         become(["pytest", "tests/node", *further])
+    if command == ["core"]:
+        without = [] if has_policies else ["--without-policies"]
+        become(["pytest", "tests/node", "-m", "core", *without, *further])
+    if command == ["bench"]:
+        become(["tests.benchmarks.node", *further])
     if command == ["up"]:
         become(["tests.node.up", str(relay.inheritable_listener()), *further])
     return 0

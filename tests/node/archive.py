@@ -31,6 +31,11 @@ class Image:
     files: Mapping[str, Path] = field(default_factory=dict)
     """The path in the image of each executable file."""
     links: Mapping[str, str] = field(default_factory=dict)
+    user: str = ""
+    folder: str = "/"
+    """The working directory."""
+    level: int = 6
+    """The level of compression."""
 
 
 def write(image: Image, path: Path) -> None:
@@ -38,17 +43,22 @@ def write(image: Image, path: Path) -> None:
     layer = _layer(image)
     blobs = _Blobs()
     machine = {"architecture": ARCHITECTURES[platform.machine()], "os": "linux"}
-    run = {"Entrypoint": list(image.entrypoint), "Cmd": list(image.command)}
+    run = {
+        "Entrypoint": list(image.entrypoint),
+        "Cmd": list(image.command),
+        "User": image.user,
+        "WorkingDir": image.folder,
+    }
     config = {
         **machine,
-        "config": {**run, "Env": [PATH, *image.environment]},
+        "config": {**run, "Env": _environment(image)},
         "rootfs": {"type": "layers", "diff_ids": [_digest(layer)]},
     }
     manifest = {
         "schemaVersion": 2,
         "mediaType": MANIFEST,
         "config": blobs.add("config.v1+json", _json(config)),
-        "layers": [blobs.add("layer.v1.tar+gzip", gzip.compress(layer, 6, mtime=0))],
+        "layers": [blobs.add("layer.v1.tar+gzip", gzip.compress(layer, image.level, mtime=0))],
     }
     entry = {
         **blobs.add("manifest.v1+json", _json(manifest)),
@@ -76,6 +86,12 @@ class _Blobs:
         digest = _digest(data)
         self.files["blobs/" + digest.replace(":", "/")] = data
         return {"mediaType": KIND + kind, "digest": digest, "size": len(data)}
+
+
+def _environment(image: Image) -> list[str]:
+    """Return the variables of an image; a later one replaces an earlier one."""
+    named = {text.partition("=")[0]: text for text in (PATH, *image.environment)}
+    return list(named.values())
 
 
 def _layer(image: Image) -> bytes:

@@ -128,8 +128,9 @@ class NodeCluster:
         for node in self.nodes:
             self._join(node, self.plane)
         self.wait_until_ready()
-        for node in self.nodes:
-            node.start_router()
+        if self._builds.kube_router:
+            for node in self.nodes:
+                node.start_router()
 
     def _prepare(self, node: Node) -> None:
         texts = configuration.files(
@@ -140,11 +141,9 @@ class NodeCluster:
             registry=f"{network.ADDRESS}:{registry.PORT}",
             back_off_seconds=self._back_off_seconds,
         )
-        programs = {
-            "kubernetes": self._builds.kubernetes,
-            "kube-router": self._builds.kube_router,
-            "pause": self._builds.pause,
-        }
+        programs = {"kubernetes": self._builds.kubernetes, "pause": self._builds.pause}
+        if self._builds.kube_router:
+            programs["kube-router"] = self._builds.kube_router
         node.prepare(texts, programs)
 
     def _join(self, node: Node, plane: ControlPlane) -> None:

@@ -119,6 +119,8 @@ def _kubelet(address: str, back_off_seconds: int) -> dict[str, Any]:
         "resolvConf": "",
         "serializeImagePulls": False,
         "syncFrequency": "10s",
+        # The sizes of volumes, by which the kubelet evicts pods.
+        "volumeStatsAggPeriod": "10s",
         # /usr is read-only in a node.
         "volumePluginDir": "/var/lib/kubelet/volume-plugins",
     }

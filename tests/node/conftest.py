@@ -30,17 +30,32 @@ LOGS = Path(__file__).resolve().parents[2] / ".data" / "reports" / "nodes"
 _NUMBERS = itertools.count(1)
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--without-policies",
+        action="store_true",
+        help="Run the nodes without kube-router, and skip the tests of policies.",
+    )
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    is_without = item.config.getoption("--without-policies", default=False)
+    if is_without and item.get_closest_marker("policies"):
+        pytest.skip("The option --without-policies is set: nothing enforces network policies.")
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _loopback_only() -> None:
     """Allow the network of the nodes: this network namespace has access to no other network."""
 
 
 @pytest.fixture(scope="session")
-def nodes() -> Iterator[NodeCluster]:
+def nodes(request: pytest.FixtureRequest) -> Iterator[NodeCluster]:
     """Two real nodes with eight GPUs each, and their control plane."""
     shutil.rmtree(LOGS, ignore_errors=True)
     signal.signal(signal.SIGTERM, stop_when_asked)  # pytest then ends its fixtures.
-    with NodeCluster(all_built(), definitions=CRDS, logs=LOGS) as running:
+    builds = all_built(has_policies=not request.config.getoption("--without-policies"))
+    with NodeCluster(builds, definitions=CRDS, logs=LOGS) as running:
         yield running
 
 

@@ -37,4 +37,10 @@ def images(programs: Mapping[str, Path]) -> dict[str, Image]:
         # A kubelet that has pulled a digest asks the registry of every other image of this digest
         # for permission: the registry has different ones.
         f"{REGISTRY}/app": replace(app, environment=("PULLED=yes",)),
+        # With a layer that no other image has, so that a pull always loads it.
+        f"{REGISTRY}/other": replace(
+            app, files={"app": programs["app"], "bin/busybox": programs["busybox"]}
+        ),
+        # No node has its layer, so that a pull takes time.
+        f"{REGISTRY}/large": replace(app, files={**app.files, "bin/busybox": programs["busybox"]}),
     }

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import IO
 
+from gpuplatform.kube.kinds import Manifest
 from tests.cluster.controlplane.flags import SERVICE_NETWORK
 from tests.cluster.controlplane.programs import CannotStart
 from tests.node import configuration, network
@@ -187,6 +188,13 @@ class Node:
             env=ENVIRONMENT,
             check=False,
         )
+
+    def signal_container(self, pod: Manifest, name: str) -> None:
+        """Send a signal to process 1 of the first container of a pod."""
+        container = pod["status"]["containerStatuses"][0]["containerID"].partition("://")[2]
+        tasks = self.run("ctr", "-n", "k8s.io", "tasks", "ls").stdout.decode()
+        fields = next(line.split() for line in tasks.splitlines() if line.startswith(container))
+        self.run("kill", f"-{name}", fields[1])
 
     def kill(self, name: str) -> None:
         """Kill a program with SIGKILL and wait until it has ended."""

@@ -1,11 +1,15 @@
-"""What real nodes need of the machine, and the one sentence that names what is missing."""
+"""What real nodes need of the machine, and the one sentence that names what is missing.
+
+`python -m tests.node.requirements` prints the sentence, or nothing. It needs no installed package.
+"""
 
 import os
 import shutil
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from tests.node import cgroups
+from tests.node import builds, cgroups
 
 BUILD_COMMANDS = {"apt-get": "apt", "dpkg-deb": "dpkg"}
 RUN_COMMANDS = {
@@ -29,6 +33,8 @@ def missing_sentence(*, is_build: bool = False) -> str:
     if not is_build:
         missing = [*_missing_permissions(), *missing, *_missing_commands(RUN_COMMANDS)]
         missing += _missing_of_the_kernel()
+    if builds.needs_go() and shutil.which("go") is None:
+        missing.append("Go (https://go.dev/dl)")
     if not missing:
         return ""
     *others, last = missing
@@ -57,3 +63,7 @@ def _missing_of_the_kernel() -> Iterator[str]:
         yield f"the cgroup controller {controller}"
     if not Path("/bin").is_symlink():
         yield "a distribution whose /bin is a link to /usr/bin"
+
+
+if __name__ == "__main__":
+    sys.stdout.write(missing_sentence())

@@ -9,7 +9,7 @@ from tests.cluster.world import World
 from tests.node.cluster import NodeCluster
 from tests.node.pods import reaches, run_app
 
-pytestmark = pytest.mark.node
+pytestmark = [pytest.mark.node, pytest.mark.core, pytest.mark.policies]
 
 DATABASE_PORT = 5432
 TEST_NETWORK = "10.77.0.0/24"

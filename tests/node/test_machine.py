@@ -1,18 +1,22 @@
 """What the nodes need of a machine, its control groups and images: without any node."""
 
+import base64
 import os
 import socket
 import threading
 from pathlib import Path
 
 import pytest
+import urllib3
 
-from tests.node import archive, cgroups, relay, requirements
+from tests.node import archive, builds, cgroups, registry, relay, requirements
 from tests.node.archive import Image
 from tests.node.registry import Content
 
 
-def test_a_machine_without_root_is_told_in_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_machine_without_root_is_reported_in_one_sentence(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
 
     sentence = requirements.missing_sentence()
@@ -84,7 +88,7 @@ def test_an_image_has_the_same_bytes_whenever_it_is_written(tmp_path: Path) -> N
     assert (tmp_path / "first.tar").read_bytes() == (tmp_path / "second.tar").read_bytes()
 
 
-def test_the_registry_knows_an_image_by_the_name_of_its_archive(tmp_path: Path) -> None:
+def test_the_registry_names_an_image_like_its_archive(tmp_path: Path) -> None:
     archive.write(Image("example.com/one:1"), tmp_path / "one.tar")
 
     content = Content(tmp_path)
@@ -93,6 +97,42 @@ def test_the_registry_knows_an_image_by_the_name_of_its_archive(tmp_path: Path) 
     assert digest in content.blobs
     assert content.manifest("any", digest or "") == digest
     assert content.manifest("two", "latest") is None
+
+
+@pytest.mark.parametrize(
+    ("seconds", "is_built", "expected"),
+    [
+        (builds.CORE_SECONDS, True, True),
+        (builds.CORE_SECONDS, False, False),
+        (builds.CORE_SECONDS + builds.KUBE_ROUTER_SECONDS, False, True),
+    ],
+)
+def test_the_core_set_builds_kube_router_only_if_there_is_time(
+    monkeypatch: pytest.MonkeyPatch, seconds: int, is_built: bool, expected: bool
+) -> None:
+    monkeypatch.setattr(builds, "is_kube_router_built", lambda: is_built)
+
+    assert builds.has_time_for_policies(seconds) is expected
+
+
+def test_the_folder_of_an_image_selects_the_behaviour_of_the_registry(tmp_path: Path) -> None:
+    archive.write(Image("example.com/one:1"), tmp_path / "one.tar")
+    basic = {"Authorization": f"Basic {base64.b64encode(b'robot:a$$b$(UNIT_NAME)').decode()}"}
+    wrong = {"Authorization": f"Basic {base64.b64encode(b'robot:a$b').decode()}"}
+
+    with registry.serving(tmp_path, "127.0.0.5") as address:
+
+        def ask(name: str, headers: dict[str, str] | None = None) -> int:
+            url = f"http://{address}/v2/{name}/manifests/1"
+            return urllib3.request("GET", url, headers=headers, retries=False).status
+
+        anonymous = [ask(f"{folder}one") for folder in ("", *registry.FOLDERS)]
+        others = [ask("private/one", basic), ask("private/one", wrong), ask("private/two", basic)]
+        challenge = urllib3.request("GET", f"http://{address}/v2/private/one/manifests/1")
+
+    assert anonymous == [200, 200, 401, 403, 429]
+    assert others == [200, 401, 404]
+    assert challenge.headers["WWW-Authenticate"].startswith("Basic ")
 
 
 def test_a_relay_copies_in_both_directions() -> None:

@@ -68,6 +68,7 @@ def test_an_image_is_pulled_from_the_registry(world: World, nodes: NodeCluster) 
     assert status["imageID"].startswith(f"{nodes.registry}/app@sha256:")
 
 
+@pytest.mark.policies
 def test_a_network_policy_is_in_force_on_every_node(world: World, nodes: NodeCluster) -> None:
     first, second = (node.name for node in nodes.nodes)
     server = run_app(world, "server", first, role="server")

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from gpuplatform.clock import parse_rfc3339
 from gpuplatform.kube.kinds import SERVICE
 from gpuplatform.workloads.causes import StartupCause
 from gpuplatform.workloads.startup import POD_STARTUP_FAILED
@@ -12,13 +13,19 @@ from tests.cluster.tenant_units import Units
 from tests.node.cluster import NodeCluster
 from tests.node.images import APP
 from tests.node.pods import HTTP, PORT, address, describe
+from units.requests import GpuUnitUpdate
+from units.selectors import capacity_by_spec
+from units.services.units import unit_update
 
 pytestmark = [
     pytest.mark.node,
+    pytest.mark.core,
     pytest.mark.django_db(transaction=True, serialized_rollback=True),
 ]
 
 MEMORY = "64Mi"
+CRASH = 3
+"""Exit code of the action `crash`."""
 MISSING_SECRET = {
     "name": "TOKEN",
     "valueFrom": {"secretKeyRef": {"name": "missing", "key": "token"}},
@@ -91,3 +98,35 @@ def test_stock_and_units_of_a_deleted_unit_release_their_gpus(units: Units) -> N
     units.until(lambda: not units.pods(units.row("a")))
     second.refresh_from_db()
     assert (units.pods(first), second.phase) == ([], "Ready")
+
+
+def test_a_program_that_ends_releases_its_gpus(units: Units) -> None:
+    units.seed(1, memory=MEMORY)
+    units.create("a", image=APP, template={"args": ["finish"], "restart": "never"})
+
+    row = units.settle("a", "Succeeded", "ProgramSucceeded")
+
+    [pod] = units.pods(row)
+    [status] = pod["status"]["containerStatuses"]
+    terminated = status["state"]["terminated"]
+    assert (row.exit_code, status["restartCount"]) == (0, 0)
+    assert row.finished_at == parse_rfc3339(terminated["finishedAt"])
+    [spec] = capacity_by_spec()
+    assert spec.gpus["active"] == 0
+
+
+def test_a_program_that_fails_reports_its_last_lines(units: Units) -> None:
+    units.seed(2, memory=MEMORY)
+    units.create("a", image=APP, template={"args": ["crash"], "restart": "never"})
+
+    row = units.settle("a", "Failed", "ProgramFailed")
+
+    assert (row.exit_code, row.cause) == (CRASH, StartupCause.CONTAINER_EXITED)
+    assert "the program fails" in row.message
+    # A start is a new run of the changed program.
+    body = GpuUnitUpdate.parse(
+        {"operationID": "put", "template": {"args": ["finish"], "restart": "never"}}
+    )
+    units.finish(unit_update(tenant=units.tenant, name="a", body=body))
+    units.start("a")
+    assert units.settle("a", "Succeeded").exit_code == 0

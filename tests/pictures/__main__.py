@@ -55,8 +55,9 @@ def _work(platform: RunningPlatform) -> None:
     url = f"http://127.0.0.1:{platform.port}"
     assert platform.manage("send_demo", "--url", url).returncode == 0
     platform.request("PATCH", f"{SPECS}/h100-1g", {"operationID": "warm-1", "warmTarget": 4})
-    seed = {"operationID": "seed-2", "specName": "h100-2g", "gpu": 2, "replicas": 3}
-    platform.request("POST", STOCK, {**seed, "memory": "64Gi"})
+    platform.add_spec("h100-2g", gpu=2, memory="64Gi")
+    seed = {"operationID": "seed-2", "specName": "h100-2g", "replicas": 3}
+    platform.request("POST", STOCK, seed)
     for number, spec in enumerate(("h100-1g", "h100-2g", "h100-1g")):
         _create_unit(platform, f"trainer-{number + 1}", spec)
     ready = f"{STOCK}?specName=h100-1g&state=ready"

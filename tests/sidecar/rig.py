@@ -148,9 +148,9 @@ class Rig:
         """Start a function that responds with the bytes of its payload."""
         return self._start("tests.fakes.raw_function")
 
-    def tcp_function(self, port: int) -> subprocess.Popen[bytes]:
-        """Start a server on a TCP port, which responds with the requested path and query."""
-        return self._start("tests.fakes.tcp_function", PORT=str(port))
+    def tcp_function(self, port: int, **environment: str) -> subprocess.Popen[bytes]:
+        """Start a server on a TCP port that is independent of the platform."""
+        return self._start("tests.fakes.tcp_function", PORT=str(port), **environment)
 
     def sidecar(self, **environment: str) -> "Sidecar":
         """Start a sidecar without waiting until it is ready."""

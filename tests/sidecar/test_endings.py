@@ -45,7 +45,59 @@ def test_function_on_tcp_port_is_called_with_query(rig: Rig) -> None:
 
     found = rig.finished(rig.invoke(text="hello"))
 
-    assert (found.state, found.body.decode()) == ("Succeeded", path)
+    assert (found.state, found.body.decode()) == ("Succeeded", f"POST {path}")
+
+
+@pytest.mark.parametrize("method", ["PUT", "GET"])
+def test_function_is_called_with_its_method(method: str, rig: Rig) -> None:
+    port = free_port()
+    rig.tcp_function(port)
+    address = {"FRAMEWORK_PORT": str(port), "INVOKE_METHOD": method, "INVOKE_PATH": "/predict"}
+    rig.sidecar(**address, HEALTH_PATH="/health").until_ready()
+
+    found = rig.finished(rig.invoke(text="hello"))
+
+    assert (found.state, found.body.decode()) == ("Succeeded", f"{method} /predict")
+
+
+def test_stream_of_tokens_is_stored_as_a_whole(rig: Rig) -> None:
+    port = free_port()
+    rig.tcp_function(port)
+    rig.sidecar(FRAMEWORK_PORT=str(port), HEALTH_PATH="/health").until_ready()
+    tokens = [f"token {number}" for number in range(20)]
+
+    found = rig.finished(rig.invoke(tokens=tokens))
+
+    events = found.body.decode().split("\n\n")
+    assert (found.state, found.content_type, found.truncated) == (
+        "Succeeded",
+        "text/event-stream",
+        False,
+    )
+    assert [json.loads(one.removeprefix("data: "))["text"] for one in events[:-2]] == tokens
+    assert events[-2:] == ["data: [DONE]", ""]
+
+
+def test_stream_that_breaks_off_is_retried_and_fails(rig: Rig) -> None:
+    port = free_port()
+    rig.tcp_function(port)
+    rig.sidecar(FRAMEWORK_PORT=str(port), HEALTH_PATH="/health").until_ready()
+
+    found = rig.finished(rig.invoke(tokens=["a"], broken=True))
+
+    assert (found.state, found.failure_class, found.attempt) == ("Failed", "framework_error", 3)
+
+
+def test_function_that_loads_receives_nothing_until_it_is_healthy(rig: Rig) -> None:
+    port = free_port()
+    rig.tcp_function(port, LOAD_SECONDS="3")
+    sidecar = rig.sidecar(FRAMEWORK_PORT=str(port), HEALTH_PATH="/health")
+    key = rig.invoke(text="hello")
+
+    found = rig.finished(key)
+
+    assert (found.state, found.attempt) == ("Succeeded", 1)
+    sidecar.until_ready()
 
 
 def test_start_of_slow_or_repeated_invocation_is_reported(rig: Rig) -> None:

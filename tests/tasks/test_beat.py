@@ -18,7 +18,7 @@ NAME = "Sweep operations"
 
 @pytest.fixture
 def scheduler(broker: Broker) -> Iterator[HeartbeatScheduler]:
-    """It writes to the database once more when the process ends, where that is not undone."""
+    """A scheduler without its final write to the database, which no test would roll back."""
     made = HeartbeatScheduler(app=current_app)
     yield made
     made._finalize.cancel()
@@ -29,8 +29,8 @@ def test_beat_survives_an_unavailable_database_while_it_reads_schedules(
     scheduler: HeartbeatScheduler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scheduler.tick()
-    PeriodicTask.objects.filter(name=NAME).update(enabled=False)  # It notices by reading all.
-    scheduler._last_full_sync = NEVER  # It does that every five minutes.
+    PeriodicTask.objects.filter(name=NAME).update(enabled=False)  # Only a full read detects it.
+    scheduler._last_full_sync = NEVER  # A full read is due every five minutes.
 
     connection.close()
     with monkeypatch.context() as away:

@@ -1,4 +1,4 @@
-"""The state is one line, whatever is unavailable, and the same numbers are metrics."""
+"""The state is one log line even during outages, and the same numbers are metrics."""
 
 import logging
 from contextlib import AbstractContextManager
@@ -27,7 +27,7 @@ from gpuplatform.reconciliation import gate
 from gpuplatform.reconciliation.heartbeats import Part, report_heartbeat
 from gpuplatform.reconciliation.models import ClusterState
 from gpuplatform.samples.models import PlatformSample
-from serverless.models import Invocation
+from serverless.models import Invocation, WebhookSecret
 from tests.factories.inventory import accept_create, pool_row
 from tests.factories.serverless import accept, function_row
 from tests.factories.unit_rows import stock_row, unit_row
@@ -42,7 +42,7 @@ def _refuse(*_: object) -> None:
 
 
 def broken_database() -> AbstractContextManager[None]:
-    """Have every statement fail."""
+    """Let every statement fail."""
     return connection.execute_wrapper(_refuse)
 
 
@@ -66,7 +66,7 @@ def seen_cluster() -> None:
 
 
 def samples() -> dict[tuple[str, ...], float]:
-    """Return what beat would serve: name and values of the labels, which are sorted by name."""
+    """Return the metrics of beat: the name and the values of the labels, sorted by name."""
     return {
         (sample.name, *sample.labels.values()): sample.value
         for family in text_string_to_metric_families(state_render()().decode())
@@ -185,7 +185,7 @@ def test_the_number_of_queries_does_not_depend_on_the_number_of_rows(
     with CaptureQueriesContext(connection) as queries:
         read_state()
 
-    assert len(queries) <= 19
+    assert len(queries) <= 21
 
 
 @pytest.mark.django_db
@@ -207,7 +207,7 @@ def test_beat_serves_the_same_numbers(cluster: FakeCluster, broker: Broker) -> N
     assert found["gpuplatform_stock_pools", "Ready"] == 1
     assert found["gpuplatform_stock_pool_replicas", "available"] == 2
     assert found["gpuplatform_units", "Ready", "stock"] == 1
-    assert found["gpuplatform_tenant_gpus", str(tenant)] == 4
+    assert found["gpuplatform_tenant_gpus", "nvidia.com/gpu", str(tenant)] == 4
     assert found["gpuplatform_claim_to_ready_seconds", "0.95", "hour"] == 2.0
     assert ("gpuplatform_claim_to_ready_seconds", "0.5", "day") not in found
     assert found["gpuplatform_operations", "stockpool.create", "Pending"] == 1
@@ -236,6 +236,31 @@ def test_recent_failures_of_invocations_are_counted(cluster: FakeCluster, broker
     name = "gpuplatform_invocations_failed_last_hour"
     failed = {key: number for key, number in found.items() if key[0] == name}
     assert failed == {(name, "queue_timeout", "Expired"): 1}
+
+
+@pytest.mark.django_db
+def test_webhooks_are_counted_when_their_invocation_has_ended(
+    cluster: FakeCluster, broker: Broker
+) -> None:
+    function = function_row(onDone={"url": "https://example.com/hook"})
+    WebhookSecret.objects.create(function=function, salt="salt")
+    late = Now() - timedelta(minutes=2)
+    for state, webhook_state, after in (
+        ("Queued", "Pending", None),
+        ("Succeeded", "Pending", late),
+        ("Succeeded", "Pending", Now() + timedelta(hours=1)),
+        ("Succeeded", "Delivered", None),
+        ("Expired", "Failed", None),
+    ):
+        Invocation.objects.filter(pk=accept(function).pk).update(
+            state=state, webhook_state=webhook_state, webhook_after=after, completed_at=late
+        )
+
+    found = samples()
+
+    assert found["gpuplatform_webhooks", "Pending"] == 2
+    assert found["gpuplatform_webhooks", "Failed"] == 1
+    assert 120 <= found["gpuplatform_oldest_due_webhook_seconds",] < 180
 
 
 @pytest.mark.django_db

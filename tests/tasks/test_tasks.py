@@ -39,7 +39,7 @@ HEARTBEATS = [f"reconciliation.report_{queue}_heartbeat" for queue in Queue]
 
 
 def work_off(cluster: FakeCluster, rounds: int = 8) -> None:
-    """Do what workers would with what is due now or later, without any message."""
+    """Run due and waiting work as worker processes do, without messages."""
     for _ in range(rounds):
         StockPool.objects.filter(due_at__isnull=False).update(due_at=Now())
         for number in Operation.objects.filter(due_at__lte=Now()).values_list("id", flat=True):
@@ -94,7 +94,14 @@ def test_the_guarantees_run_often_enough() -> None:
     assert every[UnitTask.SWEEP_UNITS] <= 30
     assert every[UnitTask.TOP_UP_STOCK] <= 60
     assert every[UnitTask.RECONCILE_ALL] == 600
-    assert set(UnitTask) - {UnitTask.RECONCILE_UNIT, UnitTask.TEND_SPEC} <= set(every)
+    assert every[UnitTask.SWEEP_DRAINS] <= 30
+    on_demand = {
+        UnitTask.RECONCILE_UNIT,
+        UnitTask.TEND_SPEC,
+        UnitTask.MATCH_REQUESTS,
+        UnitTask.ADVANCE_DRAIN,
+    }
+    assert set(UnitTask) - on_demand <= set(every)
 
 
 @pytest.mark.django_db

@@ -5,7 +5,7 @@ from django.db.models.functions import Now
 from pytest_django import DjangoCaptureOnCommitCallbacks, Settings
 
 from gpuplatform.errors import ClusterUnavailable
-from gpuplatform.kube.kinds import GPU_UNIT
+from gpuplatform.kube.kinds import GPU_UNIT, POD
 from gpuplatform.operations.models import Operation
 from gpuplatform.operations.tasks import run_operation
 from gpuplatform.queueing import Queue
@@ -27,10 +27,12 @@ from tests.factories.unit_rows import spec_row, stock_row, unit_row
 from tests.fakes.cluster import FakeCluster
 from tests.fakes.installed import Broker
 from tests.fakes.threads import at_once
-from units.models import CapacitySample, GpuUnit, UnitHistory
+from units.models import CapacitySample, GpuUnit, NodeImages, UnitHistory
 from units.phases import UnitRole
 from units.selectors import capacity_by_spec
+from units.services.stock import MAX_TOP_UP
 from units.tasks import (
+    keep_all_warm_images,
     prune_units,
     reconcile_all_units,
     reconcile_unit,
@@ -46,7 +48,7 @@ COMMITTING = pytest.mark.django_db(transaction=True, serialized_rollback=True)
 
 
 def work_off_tasks(cluster: FakeCluster, rounds: int = 8) -> None:
-    """Do what workers would with everything that is due now or later, without any message."""
+    """Run all due and waiting work as worker processes do, without messages."""
     for _ in range(rounds):
         GpuUnit.objects.filter(due_at__isnull=False).update(due_at=Now())
         for number in Operation.objects.filter(due_at__lte=Now()).values_list("id", flat=True):
@@ -146,7 +148,7 @@ def test_the_deletion_of_the_stock_enqueues_the_unit_that_waits_for_it(
     [stock] = stocked(cluster)
     finished(accept_unit())
     cluster.remove(GPU_UNIT, stock.name, namespace=stock.namespace)
-    # Settled but for the stock: a unit that is due already was hinted at when it became so.
+    # Only the stock is due: a hint for a due unit would already have been sent.
     GpuUnit.objects.filter(role=UnitRole.ACTIVE).update(due_at=None)
     GpuUnit.objects.filter(pk=stock.pk).update(due_at=Now())
     broker.lose_everything()
@@ -193,7 +195,52 @@ def test_a_changed_warm_target_is_due_immediately(cluster: FakeCluster, broker: 
 
     assert sent == 1
     assert [one.ready for one in capacity_by_spec()] == [2]
-    tend_spec(spec.pk + 1)  # One that was deleted meanwhile.
+    tend_spec(spec.pk + 1)  # It may be deleted in the meantime.
+
+
+@COMMITTING
+def test_a_target_raised_during_a_top_up_is_reached_without_a_sweep(
+    cluster: FakeCluster, broker: Broker
+) -> None:
+    spec = spec_row(warm_target=0)
+
+    def raise_target(number: int) -> None:
+        asked = {"operationID": f"to-{number}", "warmTarget": number}
+        gpu_spec_update(tenant=tenant_by_name(), name=spec.name, body=GpuSpecPatch.parse(asked))
+
+    passes = 0
+    for target in (1, MAX_TOP_UP + 3):
+        raise_target(target)
+        tend_spec(spec.pk)  # The pass of the second change finds an open top-up.
+    broker.lose_everything()
+    while passes < 5:
+        work_off_tasks(cluster)
+        if not broker.hints(Queue.PERIODIC):
+            break
+        broker.lose_everything()
+        passes += 1
+        tend_spec(spec.pk)
+
+    assert passes == 3
+    assert [one.ready for one in capacity_by_spec()] == [MAX_TOP_UP + 3]
+    seeded = Operation.objects.filter(kind="stock.seed").order_by("id")
+    assert list(seeded.values_list("progress_total", flat=True)) == [1, MAX_TOP_UP, 2]
+
+
+@ONE
+def test_changed_warm_images_are_kept_immediately_and_in_each_run(
+    cluster: FakeCluster, broker: Broker
+) -> None:
+    spec = spec_row(warm_images=["a:1"])
+    stock_row(node="n1")
+    NodeImages.objects.create(name="n1")
+
+    tend_spec(spec.pk)
+    assert len(cluster.names(POD)) == 1
+    GpuSpec.objects.update(warm_images=[])
+    keep_all_warm_images()
+
+    assert cluster.names(POD) == []
 
 
 @ONE

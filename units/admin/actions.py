@@ -4,9 +4,9 @@ from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar, Final
 
 from gpuplatform.adminkit.actions.action import Action, Values
-from gpuplatform.adminkit.actions.forms import CPU_HELP, MEMORY_HELP, DeclaredForm, Suggestions
+from gpuplatform.adminkit.actions.forms import Choices, DeclaredForm
 from gpuplatform.adminkit.actions.mirrors import ending_obstacle, reconcile_action
-from gpuplatform.adminkit.display.text import counted
+from gpuplatform.adminkit.display.text import all_gpus_text, counted, visible
 from gpuplatform.operations.admin_actions import creation, service_call
 from gpuplatform.tenancy.selectors import tenant_by_name, tenant_of
 from gpuplatform.workloads.causes import UNPLACED
@@ -15,29 +15,22 @@ from inventory.selectors import spec_names
 from units.models import GpuUnit, StockUnit
 from units.phases import UnitPhase
 from units.requests import StockSeed
-from units.selectors import claimable
+from units.selectors import capacity_by_spec, claimable
 from units.services.claims import unit_reconcile_soon
 from units.services.stock import stock_remove_one, stock_seed
 from units.services.units import unit_request_deletion, unit_start, unit_stop
 
 
 class SeedForm(DeclaredForm):
-    """The form that seeds stock; seeding an unknown name also creates the GPU spec."""
+    """The form that seeds stock of a GPU spec of the catalogue, which determines the size."""
 
     declaration = StockSeed
-    field_names = ("specName", "replicas", "gpu", "cpu", "memory")
-    labels: ClassVar = {
-        "specName": "GPU spec",
-        "replicas": "Stock units",
-        "cpu": "CPU",
-        "gpu": "GPUs",
-    }
+    field_names = ("specName", "replicas")
+    labels: ClassVar = {"specName": "GPU spec", "replicas": "Stock units"}
     help_texts: ClassVar = {
-        "gpu": "Number of GPUs of each unit, as request and limit.",
-        "cpu": CPU_HELP,
-        "memory": MEMORY_HELP,
+        "specName": "Enabled GPU spec of the catalogue, which determines the size of each unit."
     }
-    suggestions: ClassVar[Suggestions] = {"specName": spec_names}
+    choices: ClassVar[Choices] = {"specName": spec_names}
 
 
 def _address(unit: GpuUnit) -> dict[str, Any]:
@@ -48,12 +41,31 @@ def _stock_address(stock: GpuUnit) -> dict[str, Any]:
     return {"tenant": tenant_by_name(), "stock": stock}
 
 
+def _group_obstacle(unit: GpuUnit) -> str:
+    name = visible(unit.group_name)
+    return f"It belongs to the group '{name}'. Delete the group instead." if name else ""
+
+
 def _stop_obstacle(unit: GpuUnit) -> str:
-    return ending_obstacle(unit) or ("It is already stopped." if unit.is_suspended else "")
+    return (
+        ending_obstacle(unit)
+        or _group_obstacle(unit)
+        or ("It is already stopped." if unit.is_suspended else "")
+    )
 
 
 def _start_obstacle(unit: GpuUnit) -> str:
-    return ending_obstacle(unit) or ("" if unit.is_suspended else "It is not stopped.")
+    if unit.waits_since is not None:
+        return "It is already being started and waits for stock."
+    return (
+        ending_obstacle(unit)
+        or _group_obstacle(unit)
+        or ("" if unit.is_suspended or unit.is_ended else "It is running.")
+    )
+
+
+def _delete_obstacle(unit: GpuUnit) -> str:
+    return ending_obstacle(unit) or _group_obstacle(unit)
 
 
 def _remove_obstacle(stock: GpuUnit) -> str:
@@ -65,7 +77,7 @@ def _remove_obstacle(stock: GpuUnit) -> str:
 
 
 def _delete_consequence(units: Sequence[GpuUnit], _: Values) -> str:
-    running = [unit for unit in units if unit.phase != UnitPhase.STOPPED]
+    running = [unit for unit in units if not _is_released(unit)]
     replaced = _replaced(running)
     ends = " The workload is terminated and its local data is lost." if running else ""
     stock = f" {counted(replaced, 'stock unit', 'is', 'are')} created as a replacement."
@@ -90,10 +102,10 @@ def _start_consequence(units: Sequence[GpuUnit], _: Values) -> str:
         f" {claimable(name).count()} ready"
         for name in names
     ]
-    gpus = counted(sum(unit.gpu for unit in units), "GPU")
+    gpus = all_gpus_text((unit.resource_name, unit.gpu) for unit in units)
     return (
         f"Starts {_of_tenants(units)} and claims {gpus} of stock ({'; '.join(demand)}). Units"
-        " without available stock wait for up to 10 minutes."
+        " without available stock wait in the queue for up to 10 minutes."
     )
 
 
@@ -114,10 +126,15 @@ def _remove_consequence(stock: Sequence[GpuUnit], _: Values) -> str:
     )
 
 
+def _is_released(unit: GpuUnit) -> bool:
+    """Return whether a unit holds no GPUs, because it is stopped or has ended."""
+    return unit.phase == UnitPhase.STOPPED or unit.is_ended
+
+
 def _released(units: Iterable[GpuUnit]) -> str:
     """Return the number of GPUs that become free; a unit without a node holds no GPUs."""
-    holding = [unit for unit in units if unit.cause not in UNPLACED]
-    return counted(sum(unit.gpu for unit in holding), "GPU")
+    holding = [unit for unit in units if unit.cause not in UNPLACED and not _is_released(unit)]
+    return all_gpus_text((unit.resource_name, unit.gpu) for unit in holding)
 
 
 def _of_tenants(units: Sequence[GpuUnit]) -> str:
@@ -135,7 +152,25 @@ def _replaced(units: Sequence[GpuUnit]) -> int:
     return sum(1 for unit in units if unit.spec_name in names and unit.source_uid)
 
 
-SEED: Final = creation("Seed stock", SeedForm, stock_seed, StockUnit.objects)
+def _seed_consequence(values: Values) -> str:
+    spec = GpuSpec.objects.filter(name=values["specName"]).first()
+    return seed_consequence([spec], int(values["replicas"])) if spec else ""
+
+
+def seed_consequence(specs: Sequence[GpuSpec], each: int) -> str:
+    """Return the effects of the seeding of `each` stock units of each GPU spec."""
+    gpus = all_gpus_text((spec.resource_name, each * spec.gpu) for spec in specs)
+    names = {spec.name for spec in specs}
+    ready = sum(one.ready for one in capacity_by_spec() if one.name in names)
+    return (
+        f"Creates {counted(each * len(specs), 'stock unit')} of {counted(len(specs), 'GPU spec')}"
+        f" with {gpus}. {counted(ready, 'stock unit', 'is', 'are')} ready now."
+    )
+
+
+SEED: Final = creation(
+    "Seed stock", SeedForm, stock_seed, StockUnit.objects, consequence=_seed_consequence
+)
 _RECONCILE: Final = reconcile_action("unit", unit_reconcile_soon)
 UNIT_ACTIONS: Final = (
     Action(
@@ -157,7 +192,7 @@ UNIT_ACTIONS: Final = (
         name="delete",
         label="Delete",
         consequence=_delete_consequence,
-        obstacle=ending_obstacle,
+        obstacle=_delete_obstacle,
         service=service_call(unit_request_deletion, _address),
         is_final=True,
     ),

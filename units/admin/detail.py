@@ -1,6 +1,6 @@
 """The parts of the pages of stock units and active units."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from django.utils.safestring import SafeString
@@ -22,17 +22,28 @@ from gpuplatform.adminkit.display.badges import (
     shape_badge,
 )
 from gpuplatform.adminkit.display.causes import reason_html
-from gpuplatform.adminkit.display.text import condense, message_or_reason, shortened, visible
+from gpuplatform.adminkit.display.text import (
+    condense,
+    gpu_value,
+    message_or_reason,
+    resources_value,
+    shortened,
+    visible,
+)
 from gpuplatform.adminkit.display.timeline import Step
 from gpuplatform.adminkit.display.urls import page_url
 from gpuplatform.kube.fields import field
 from gpuplatform.lifecycle.conditions import DEGRADED
+from gpuplatform.workloads.start_steps import StartStep, steps_in
 from inventory.admin import spec_fact
-from units.models import ActiveUnit, GpuUnit, StockUnit, UnitHistory
+from inventory.models import Node
+from units.group_members import first_members
+from units.models import ActiveUnit, GpuUnit, StockUnit, UnitGroup, UnitHistory
 from units.phases import STOCK_NAMESPACE, UnitPhase, UnitRole
 from units.selectors import history_of, stock_state
+from units.waiting_units import preemption_notices, preemption_text
 
-HEALTHY_PHASES: Final = frozenset({UnitPhase.READY, UnitPhase.STOPPED})
+HEALTHY_PHASES: Final = frozenset({UnitPhase.READY, UnitPhase.STOPPED, UnitPhase.SUCCEEDED})
 """Phases that need no explanation."""
 MODELS: Final[Mapping[UnitRole, type[GpuUnit]]] = {
     UnitRole.STOCK: StockUnit,
@@ -40,6 +51,12 @@ MODELS: Final[Mapping[UnitRole, type[GpuUnit]]] = {
 }
 """The model whose pages show the units of a role."""
 SHOWN_STEPS: Final = 8
+_STEP_LABELS: Final[Mapping[StartStep, str]] = {
+    StartStep.GPU: "GPU",
+    StartStep.IMAGE_PULL: "image pull",
+    StartStep.CONTAINER_START: "container",
+    StartStep.READINESS: "readiness",
+}
 
 
 def unit_badge(unit: GpuUnit) -> SafeString:
@@ -65,14 +82,23 @@ def unit_line(unit: GpuUnit) -> RelatedRow:
     )
 
 
+def node_urls(names: Collection[str]) -> dict[str, str]:
+    """Return the URL of the page of each node that exists, by name. Runs at most one query."""
+    wanted = set(names) - {""}
+    known = Node.objects.filter(name__in=wanted).only("name") if wanted else ()
+    return {node.name: page_url(node) for node in known}
+
+
 def unit_facts(unit: GpuUnit) -> Iterable[Fact]:
     """Yield the facts of a unit."""
     yield spec_fact(unit.spec_name)
     yield Fact("Image", shortened(unit.image, 512) or PLACEHOLDER_IMAGE)
     yield secrets_fact(unit.spec)
-    yield Fact("GPUs", str(unit.gpu))
+    yield Fact("GPUs", gpu_value(unit.gpu, unit.resource_name))
+    yield Fact("Further resources", resources_value(field(unit.spec, "resources")))
     yield Fact("CPU", _spec_value(unit, "cpu"))
     yield Fact("Memory", _spec_value(unit, "memory"))
+    yield Fact("Node", visible(unit.node), node_urls({unit.node}).get(unit.node, ""))
     if unit.role == UnitRole.STOCK:
         yield Fact("State", stock_state(unit).value if not unit.deleted_at else "")
         yield Fact("Index in batch", str(unit.ordinal or ""))
@@ -81,11 +107,43 @@ def unit_facts(unit: GpuUnit) -> Iterable[Fact]:
             yield Fact("Claimed by", visible(claim.operation_id), page_url(claim))
         yield Fact.time("Consumed", unit.consumed_at)
     else:
-        yield Fact("Access URL", visible(unit.access_url))
+        yield from _group_facts(unit)
+        yield from _preemption_facts(unit)
+        yield Fact("Restart", _restart(unit))
+        yield Fact("Exit code", "" if unit.exit_code is None else str(unit.exit_code))
+        yield Fact.time("Finished", unit.finished_at)
+        yield Fact("Access URL", visible(unit.responding_url))
         yield Fact("Source stock", unit.source_name)
+        yield Fact("Avoided node", unit.avoided_node)
+        yield from _start_facts(unit)
     origin = unit.operation
     if origin:
         yield Fact("Created by", visible(origin.operation_id), page_url(origin))
+
+
+def _group_facts(unit: GpuUnit) -> Iterator[Fact]:
+    """Yield the group of a unit and its rank, with a link to the page of the group."""
+    if unit.group_name:
+        first = first_members().filter(namespace=unit.namespace, group_name=unit.group_name)
+        pk = first.values_list("pk", flat=True).first()
+        url = page_url(UnitGroup(pk=pk)) if pk else ""
+        yield Fact("Group", f"{visible(unit.group_name)}, rank {unit.group_rank}", url)
+
+
+def _preemption_facts(unit: GpuUnit) -> Iterator[Fact]:
+    yield Fact("Priority", str(unit.priority) if unit.priority else "")
+    yield Fact("Preemptible", "yes" if unit.is_preemptible else "")
+    notice = preemption_notices([unit.pk]).get(unit.pk) if unit.is_preemptible else None
+    if notice is not None:
+        yield Fact("Preemption notice", preemption_text(notice.stops_at))
+
+
+def _start_facts(unit: GpuUnit) -> Iterator[Fact]:
+    """Yield the steps of the last start of a unit with their durations."""
+    for step in steps_in({"startSteps": unit.start_steps}):
+        time = "in progress" if step.seconds is None else f"{step.seconds} s"
+        text = ": ".join(part for part in (time, visible(step.text)) if part)
+        yield Fact(f"Start: {_STEP_LABELS[step.step]}", text)
 
 
 def unit_steps(unit: GpuUnit) -> Iterator[Step]:
@@ -115,8 +173,18 @@ def hand_over(unit: GpuUnit, others: Sequence[GpuUnit]) -> Iterator[Step]:
             yield Step("Hand-over", stock.consumed_at, text=str(other), url=unit_url(other))
 
 
+def warm_start(unit: GpuUnit, others: Sequence[GpuUnit]) -> Iterator[Fact]:
+    """Yield whether the node of the source stock was known to have the image at the claim."""
+    sources = [unit] if unit.role == UnitRole.STOCK else others
+    for stock in sources[:1]:
+        if stock.claimed_by_id or stock.consumed_by:
+            yield Fact("Warm start", "yes" if stock.is_warm_start else "no")
+
+
 def unit_comparisons(unit: GpuUnit) -> Iterator[Comparison]:
-    """Yield the comparisons of the desired and the actual state of a unit."""
+    """Yield the comparisons of the desired and the actual state of a unit that has not ended."""
+    if unit.is_ended:
+        return
     yield Comparison("Ready pods", "0" if unit.is_suspended else "1", str(unit.ready_replicas))
     actual = "stopped" if unit.phase == UnitPhase.STOPPED else "running"
     yield Comparison("State", "stopped" if unit.is_suspended else "running", actual)
@@ -145,6 +213,11 @@ def change_line(row: UnitHistory) -> RelatedRow:
         text=shortened(row.message),
         since=age_html(row.at),
     )
+
+
+def _restart(unit: GpuUnit) -> str:
+    """Return when the program is started again, or an empty string for the default."""
+    return visible(str(field(unit.spec, "template", "restart") or ""))
 
 
 def _spec_value(unit: GpuUnit, key: str) -> str:

@@ -5,13 +5,16 @@ from typing import Any, ClassVar, Final
 
 from gpuplatform.adminkit.actions.action import Action, ActionRequest, ActionResult, Values
 from gpuplatform.adminkit.actions.forms import DeclaredForm
-from gpuplatform.adminkit.display.text import counted, humanize
+from gpuplatform.adminkit.display.text import all_gpus_text, counted, humanize
 from gpuplatform.operations.admin_actions import creation, result_of, service_call
 from gpuplatform.samples.capacity import SpecCapacity
 from gpuplatform.tenancy.selectors import tenant_by_name
+from gpuplatform.workloads.resources import GPU_RESOURCE
 from inventory.models import GpuSpec
+from inventory.products import offered_products, possible_products
 from inventory.requests.catalogue import COLUMNS, GpuSpecCreate, GpuSpecPatch
 from inventory.services.catalogue import gpu_spec_create, gpu_spec_delete, gpu_spec_update
+from units.admin.actions import seed_consequence
 from units.requests import StockSeed
 from units.selectors import capacity_by_spec
 from units.services.stock import stock_seed
@@ -19,7 +22,10 @@ from units.services.stock import stock_seed
 LABELS: Final = {
     "cpu": "CPU",
     "gpu": "GPUs",
+    "resourceName": "GPU resource",
+    "resources": "Further resources",
     "product": "GPU product",
+    "imagePullSecrets": "Pull secrets",
     "topUpPaused": "Top-up paused",
     "restockOnDelete": "Restock on delete",
     "mayPreempt": "May preempt",
@@ -27,6 +33,8 @@ LABELS: Final = {
 }
 HELP_TEXTS: Final = {
     "description": "Description of the GPU spec for users.",
+    "resourceName": "Extended resource that the number of GPUs counts. Stock and units that exist"
+    " keep theirs.",
     "topUpPaused": "Whether the automatic top-up is paused.",
     "enabled": "Whether units can claim stock of the spec. Disabling it removes the stock and"
     " keeps the units.",
@@ -34,10 +42,14 @@ HELP_TEXTS: Final = {
 _FIELDS: Final = (
     "description",
     "gpu",
+    "resourceName",
+    "resources",
     "cpu",
     "memory",
     "product",
     "placement",
+    "warmImages",
+    "imagePullSecrets",
     "warmTarget",
     "topUpPaused",
     "restockOnDelete",
@@ -54,10 +66,17 @@ class SpecForm(DeclaredForm):
     labels = LABELS
     help_texts: ClassVar[Mapping[str, str]] = {
         **HELP_TEXTS,
+        "gpu": "Number of GPUs of one unit. Enter 0 for units without GPUs.",
+        "product": "Required value of the node label nvidia.com/gpu.product. Leave empty for any"
+        " GPU product.",
         "name": "Name of the GPU spec: at most 63 letters, digits, '-', '_' and '.'; it begins"
         " with a lowercase letter or a digit.",
     }
-    defaults: ClassVar[Mapping[str, Any]] = {"mayPreempt": True, "enabled": True}
+    defaults: ClassVar[Mapping[str, Any]] = {
+        "resourceName": GPU_RESOURCE,
+        "mayPreempt": True,
+        "enabled": True,
+    }
 
 
 class EditForm(DeclaredForm):
@@ -67,6 +86,7 @@ class EditForm(DeclaredForm):
     field_names = _FIELDS
     labels = LABELS
     help_texts = HELP_TEXTS
+    empty_values: ClassVar[Mapping[str, Any]] = {"resourceName": GPU_RESOURCE}
     is_change = True
 
 
@@ -116,13 +136,7 @@ def _values(spec: GpuSpec) -> Values:
 
 
 def _seed_consequence(specs: Sequence[GpuSpec], values: Values) -> str:
-    each = int(values["replicas"])
-    gpus = sum(each * spec.gpu for spec in specs)
-    ready = sum(one.ready for one in _counts(specs))
-    return (
-        f"Creates {counted(each * len(specs), 'stock unit')} of {counted(len(specs), 'GPU spec')}"
-        f" with {counted(gpus, 'GPU')}. {counted(ready, 'stock unit', 'is', 'are')} ready now."
-    )
+    return seed_consequence(specs, int(values["replicas"]))
 
 
 def _target_consequence(specs: Sequence[GpuSpec], values: Values) -> str:
@@ -130,13 +144,13 @@ def _target_consequence(specs: Sequence[GpuSpec], values: Values) -> str:
     before = sum(spec.warm_target for spec in specs)
     topped_up = [spec for spec in specs if spec.is_enabled and not spec.is_top_up_paused]
     missing = _missing(topped_up, {spec.name: target for spec in topped_up})
-    gpus = sum(missing[spec.name] * spec.gpu for spec in topped_up)
+    gpus = all_gpus_text((spec.resource_name, missing[spec.name] * spec.gpu) for spec in topped_up)
     each = f" ({target} for each of {len(specs)} GPU specs)" if len(specs) > 1 else ""
     idle = len(specs) - len(topped_up)
     skipped = f" {counted(idle, 'GPU spec', 'is', 'are')} disabled or paused, and not topped up."
     return (
         f"Warm target: {before} → {target * len(specs)}{each}. The top-up creates"
-        f" {counted(sum(missing.values()), 'stock unit')} with {counted(gpus, 'GPU')}; surplus"
+        f" {counted(sum(missing.values()), 'stock unit')} with {gpus}; surplus"
         f" stock is kept.{skipped if idle else ''}"
     )
 
@@ -212,7 +226,25 @@ def _delete_obstacle(spec: GpuSpec) -> str:
     return enabled if spec.is_enabled else ""
 
 
-CREATE: Final = creation("Create GPU spec", SpecForm, gpu_spec_create, GpuSpec.objects)
+def _create_consequence(values: Values) -> str:
+    """Return the GPU products of which a unit can get any; empty unless there are several."""
+    columns = {COLUMNS[name]: value for name, value in values.items() if name in COLUMNS}
+    products = possible_products(GpuSpec(**columns), offered_products()) or ()
+    if len(products) < 2:
+        return ""
+    return (
+        f"Creates the GPU spec '{values['name']}' without a GPU product. A unit gets any of"
+        f" {len(products)} products: {', '.join(products)}."
+    )
+
+
+CREATE: Final = creation(
+    "Create GPU spec",
+    SpecForm,
+    gpu_spec_create,
+    GpuSpec.objects,
+    consequence=_create_consequence,
+)
 SPEC_ACTIONS: Final = (
     Action(
         name="seed",

@@ -14,7 +14,13 @@ from gpuplatform.adminkit.actions.model_admin import ActionAdmin
 from gpuplatform.adminkit.detail.panels import Detail, Document, Fact, Panel, Related, RelatedRow
 from gpuplatform.adminkit.display.age import age_html
 from gpuplatform.adminkit.display.badges import Shape, enabled_badge, shape_badge
-from gpuplatform.adminkit.display.text import as_yaml, shortened, visible
+from gpuplatform.adminkit.display.text import (
+    as_yaml,
+    gpu_value,
+    resources_value,
+    shortened,
+    visible,
+)
 from gpuplatform.adminkit.display.urls import list_url, page_url
 from gpuplatform.adminkit.lists.filters import YesNoFilter
 from gpuplatform.adminkit.lists.model_admin import column
@@ -23,17 +29,21 @@ from gpuplatform.operations.models import Operation
 from gpuplatform.samples.capacity import SpecCapacity
 from gpuplatform.samples.selectors import latest_capacity
 from inventory.models import GpuSpec
+from inventory.products import offered_products, possible_products
 from units.admin.detail import HEALTHY_PHASES, MODELS, unit_line
 from units.admin.spec_actions import CREATE, SPEC_ACTIONS
 from units.admin.units import STATE_SHAPES
+from units.admin.warm_images import warm_images
+from units.core.withheld import withheld_text
 from units.models import ActiveUnit, GpuUnit, StockUnit
 from units.phases import UnitPhase, UnitRole
-from units.selectors import StockState, capacity_by_spec
+from units.selectors import StockState, capacity_by_spec, stock_withheld
 from units.services.names import UnitOperation
 from units.services.stock import top_up_obstacle
 
 SPEC_KIND = "GPUSpec"
 MISFIT_NEXT_STEP = "Reduce the size of a unit, correct the placement, or add a suitable node."
+WITHHELD_NEXT_STEP = "Correct the state of the nodes. Until then, other stock is claimed."
 SHOWN_UNITS = 6
 MAX_BATCHES = 1_000
 """Maximum number of the newest seedings, and of removals, that a page searches for its spec."""
@@ -114,7 +124,7 @@ class GpuSpecAdmin(ActionAdmin):
     row_actions = SPEC_ACTIONS
     empty_text = (
         "No GPU specs yet. A GPU spec defines the size of a unit and the warm target of its stock."
-        " Create a GPU spec, or seed stock with a new name."
+        " Create a GPU spec, then seed stock of it."
     )
     search_order = 4
     object_kind = SPEC_KIND
@@ -139,7 +149,7 @@ class GpuSpecAdmin(ActionAdmin):
     sortable_by = ("name", "product", "changed")
 
     state = column("State", lambda row: enabled_badge(is_enabled=row.is_enabled))
-    gpus = column("GPUs", lambda row: row.gpu)
+    gpus = column("GPUs", lambda row: gpu_value(row.gpu, row.resource_name))
     size = column("CPU, memory", _size, empty="")
     target = column("Warm target", lambda row: row.warm_target)
     top_up = column("Top-up", _top_up)
@@ -167,9 +177,13 @@ class GpuSpecAdmin(ActionAdmin):
             title=row.name,
             badge=enabled_badge(is_enabled=row.is_enabled),
             since=age_html(row.updated_at),
-            panel=_misfit(row),
+            panel=_misfit(row) or _withheld(row),
             facts=[fact for fact in self._facts(row) if fact.value],
-            related=[*_not_ready(row), operations_of(SPEC_KIND, row.pk, *_batches(row))],
+            related=[
+                *_not_ready(row),
+                *warm_images(row),
+                operations_of(SPEC_KIND, row.pk, *_batches(row)),
+            ],
             documents=_documents(row),
         )
 
@@ -178,14 +192,29 @@ class GpuSpecAdmin(ActionAdmin):
         yield Fact("Stock", _stock_summary(row))
         yield Fact("Warm target", str(row.warm_target))
         yield Fact("Top-up", _top_up_text(row))
-        yield Fact("GPUs", str(row.gpu))
+        yield Fact("GPUs", gpu_value(row.gpu, row.resource_name))
+        yield Fact("Further resources", resources_value(row.resources))
         yield Fact("CPU", row.cpu)
         yield Fact("Memory", row.memory)
-        yield Fact("GPU product", row.product)
+        yield Fact("GPU product", _product(row))
+        yield Fact("Warm images", visible(", ".join(row.warm_images)))
+        yield Fact("Pull secrets", _pull_secrets(row))
         yield Fact("Restock on delete", "yes" if row.restocks_on_delete else "no")
         yield Fact("Preemption", "allowed" if row.may_preempt else "not allowed")
         yield Fact.time("Created", row.created_at)
         yield Fact.time("Changed", row.updated_at)
+
+
+def _product(row: GpuSpec) -> str:
+    """Return the GPU product of a GPU spec, or the products of which a unit can get any."""
+    products = possible_products(row, offered_products()) or ()
+    if len(products) > 1:
+        return f"any of {len(products)}: {visible(', '.join(products))}"
+    return visible(row.product)
+
+
+def _pull_secrets(row: GpuSpec) -> str:
+    return visible(", ".join(secret["name"] for secret in row.image_pull_secrets))
 
 
 def _stock_summary(row: GpuSpec) -> SafeString:
@@ -227,6 +256,20 @@ def _misfit(row: GpuSpec) -> Panel | None:
         text=visible(found.misfit),
         since=SafeString(""),
         next_step=MISFIT_NEXT_STEP,
+    )
+
+
+def _withheld(row: GpuSpec) -> Panel | None:
+    """Return the number of withheld stock units, with the states of their nodes."""
+    text = withheld_text(stock_withheld(row.name))
+    if not text:
+        return None
+    return Panel(
+        shape=Shape.WAITING,
+        title="Stock is withheld",
+        text=text.strip(),
+        since=SafeString(""),
+        next_step=WITHHELD_NEXT_STEP,
     )
 
 

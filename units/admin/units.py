@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any, ClassVar, Final
 
 from django.contrib import admin
-from django.db.models import Case, Exists, Q, QuerySet, When
+from django.db.models import Case, Exists, F, Q, QuerySet, Value, When
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
@@ -14,24 +14,30 @@ from typing_extensions import override
 from gpuplatform.adminkit.actions.resources import ResourceAdmin
 from gpuplatform.adminkit.detail.panels import Detail, Related, RelatedRow
 from gpuplatform.adminkit.display.badges import Shape, shape_badge
-from gpuplatform.adminkit.display.text import TITLE_LENGTH, operation_id_html, shortened
+from gpuplatform.adminkit.display.text import TITLE_LENGTH, operation_id_html, shortened, visible
 from gpuplatform.adminkit.display.timeline import Step
 from gpuplatform.adminkit.display.urls import page_url
 from gpuplatform.adminkit.lists.filters import (
     AgeFilter,
     ChoiceFilter,
     HistoryFilter,
+    NamespaceFilter,
     PhaseTabs,
     ReasonFilter,
+    RecentValuesFilter,
     SpecFilter,
+    TenantFilter,
 )
 from gpuplatform.adminkit.lists.model_admin import ModelAdmin, Usage, column
 from gpuplatform.adminkit.overview.failing import FailingRows
-from gpuplatform.kube.kinds import GPU_UNIT
+from gpuplatform.kube.kinds import GPU_UNIT, JOB
 from gpuplatform.operations.admin import operations_of
 from gpuplatform.operations.admin_display import operation_steps
 from gpuplatform.planning.ownership import UNIT_LABEL
 from gpuplatform.reconciliation.inspection import Subject
+from gpuplatform.workloads.causes import StartupCause
+from inventory.models import Node
+from inventory.selectors import is_spec_catalogued
 from units.admin.actions import SEED, STOCK_ACTIONS, UNIT_ACTIONS
 from units.admin.detail import (
     HEALTHY_PHASES,
@@ -39,17 +45,28 @@ from units.admin.detail import (
     change_line,
     counterparts,
     hand_over,
+    node_urls,
     unit_badge,
     unit_comparisons,
     unit_facts,
     unit_line,
     unit_steps,
     unit_url,
+    warm_start,
 )
+from units.admin.drain_parts import notice_facts
+from units.admin.queue import queue_facts
+from units.core.child import kind_of
 from units.core.names import object_name
-from units.models import ActiveUnit, GpuUnit, ShortNode, StockUnit
+from units.models import ActiveUnit, GpuUnit, StockUnit
 from units.phases import UNIT_REASONS, UnitPhase, UnitReason, UnitRole
-from units.selectors import StockState, history_of, stock_in, usage_by_tenant
+from units.selectors import (
+    StockState,
+    history_of,
+    stock_in,
+)
+from units.tenant_usage import TenantUsage, usage_by_tenant
+from units.waiting_units import show_waiting, with_waits
 
 MAX_SEEDED_UNITS: Final = 50
 """Maximum number of units on the page of a seeding."""
@@ -58,6 +75,7 @@ SHOWN_HISTORY: Final = 20
 STATE_SHAPES: Final = {
     StockState.STARTING: Shape.PROGRESS,
     StockState.READY: Shape.READY,
+    StockState.WITHHELD: Shape.WAITING,
     StockState.CLAIMED: Shape.WAITING,
     StockState.FAILED: Shape.FAILED,
     StockState.DELETING: Shape.PROGRESS,
@@ -82,6 +100,36 @@ class StateFilter(ChoiceFilter):
         return queryset.filter(pk__in=of_state.values("pk"))
 
 
+class WaitTabs(PhaseTabs):
+    """The phase tabs, with a tab of the units that wait for capacity, also if they are stopped."""
+
+    field = "tab"
+    waiting: ClassVar[tuple[str, str]] = (
+        UnitReason.WAITING_FOR_CAPACITY.value,
+        UNIT_REASONS[UnitReason.WAITING_FOR_CAPACITY].title,
+    )
+
+    @override
+    def lookups(self, request: HttpRequest, model_admin: ModelAdmin) -> list[tuple[str, str]]:
+        pending, *others = UnitPhase.choices
+        return [pending, self.waiting, *others]
+
+
+class NodeFilter(RecentValuesFilter):
+    """A filter by node."""
+
+    title = "node"
+    parameter_name = "node"
+    fields = ("node",)
+
+
+def _node(row: Any) -> SafeString | str:
+    """Return the name of the node of a row, as a link to its page."""
+    if not row.node_url:
+        return visible(row.node)
+    return format_html('<a href="{}">{}</a>', row.node_url, visible(row.node))
+
+
 class UnitAdmin(ResourceAdmin):
     """The common part of the lists and pages of stock units and active units."""
 
@@ -95,10 +143,25 @@ class UnitAdmin(ResourceAdmin):
     reasons = UNIT_REASONS
     search_fields = ("name", "image", "uid")
 
+    node_column = column("Node", _node, empty="")
+    tenant_column = column("Tenant", lambda row: visible(row.tenant.name) if row.tenant else "")
+
     @override
     def get_queryset(self, request: HttpRequest) -> QuerySet[GpuUnit]:
         rows: QuerySet[GpuUnit] = super().get_queryset(request)
-        return rows.filter(role=self.role).select_related("claimed_by")
+        marked = rows.annotate(  # type: ignore[no-redef]  # declared
+            is_spec_catalogued=is_spec_catalogued()
+        )
+        return marked.filter(role=self.role).select_related("claimed_by")
+
+    @override
+    def annotate_rows(self, request: HttpRequest, rows: Sequence[Any]) -> None:
+        """Set the URL of the page of its node on each row, with one query."""
+        super().annotate_rows(request, rows)
+        urls = node_urls({row.node for row in rows})
+        for row in rows:
+            row.node_url = urls.get(row.node, "")
+        show_waiting(rows)
 
     @override
     def live_rows(self) -> QuerySet[GpuUnit]:
@@ -109,9 +172,10 @@ class UnitAdmin(ResourceAdmin):
         """Return the units that failed or lost GPUs, and the units in a transient phase."""
         failed, transient = super().failing()
         # If no node lacks GPUs, the database reads no units for this condition.
-        short = Exists(ShortNode.objects.all())
-        on_lost_gpus = self.live_rows().filter(short, reason=UnitReason.GPUS_MISSING)
-        others = transient.rows.exclude(reason=UnitReason.GPUS_MISSING)
+        short = Exists(Node.objects.filter(is_short=True))
+        has_lost_gpus = Q(reason=UnitReason.GPUS_MISSING) | Q(cause=StartupCause.GPUS_MISSING)
+        on_lost_gpus = self.live_rows().filter(short, has_lost_gpus)
+        others = transient.rows.exclude(has_lost_gpus)
         return [
             failed,
             replace(failed, rows=on_lost_gpus, cause=""),
@@ -125,11 +189,14 @@ class UnitAdmin(ResourceAdmin):
     @override
     def detail(self, row: GpuUnit) -> Detail:
         others = counterparts(row)
+        waits = queue_facts(row) if row.waits_since is not None else ()
+        comparisons = list(unit_comparisons(row))
+        show_waiting([row])
         detail = self.resource_detail(
             row,
-            facts=unit_facts(row),
+            facts=(*notice_facts(row), *waits, *unit_facts(row), *warm_start(row, others)),
             steps=(*operation_steps(row.operation), *hand_over(row, others), *unit_steps(row)),
-            comparisons=unit_comparisons(row),
+            comparisons=comparisons,
             related=[
                 Related(self.related_title, [unit_line(one) for one in others]),
                 operations_of(GPU_UNIT.kind, row.pk, row.operation_id, row.claimed_by_id),
@@ -141,6 +208,10 @@ class UnitAdmin(ResourceAdmin):
     @override
     def deployment_of(self, row: GpuUnit) -> str:
         return object_name(row.name)
+
+    @override
+    def has_job(self, _row: GpuUnit) -> bool:
+        return kind_of({"spec": _row.spec}) == JOB
 
 
 def _claim(row: GpuUnit) -> SafeString:
@@ -184,6 +255,8 @@ class StockUnitAdmin(UnitAdmin):
         "phase_column",
         "name",
         "spec_column",
+        "tenant_column",
+        "node_column",
         "claim_column",
         "why_column",
         "since",
@@ -191,6 +264,7 @@ class StockUnitAdmin(UnitAdmin):
     list_filter = (
         StateFilter,
         SpecFilter,
+        NodeFilter,
         ReasonFilter,
         AgeFilter,
         HistoryFilter,
@@ -221,18 +295,39 @@ class ActiveUnitAdmin(UnitAdmin):
         "name",
         "namespace",
         "spec_column",
+        "tenant_column",
+        "node_column",
         "image_column",
         "why_column",
         "since",
+    )
+    list_filter = (
+        SpecFilter,
+        NodeFilter,
+        ReasonFilter,
+        TenantFilter,
+        NamespaceFilter,
+        AgeFilter,
+        HistoryFilter,
+        WaitTabs,
     )
     search_help_text = "name, operationID, image or UID"
 
     image_column = column("Image", _image)
 
     @override
+    def get_queryset(self, request: HttpRequest) -> QuerySet[GpuUnit]:
+        rows = super().get_queryset(request)
+        waits = Q(waits_since__isnull=False, deletion_requested_at__isnull=True)
+        return with_waits(rows).annotate(
+            tab=Case(When(waits, then=Value(WaitTabs.waiting[0])), default=F("phase"))
+        )
+
+    @override
     def usage(self, tenants: Collection[int]) -> Mapping[int, Usage]:
         found = usage_by_tenant(tenants)
-        return {tenant: Usage(**found.get(tenant, {})) for tenant in tenants}
+        usages = {tenant: found.get(tenant) or TenantUsage() for tenant in tenants}
+        return {tenant: Usage(one.units, one.failed, one.gpus) for tenant, one in usages.items()}
 
     @override
     def page(self, request: HttpRequest, object_id: str) -> HttpResponse:

@@ -6,33 +6,48 @@ from pydantic import Field
 
 from gpuplatform.api.schema import NullIfEmpty, Reply
 from gpuplatform.samples.capacity import Capacity, ProductCapacity
+from gpuplatform.workloads.resources import GPU_RESOURCE
 
 
 class ProductCapacityReply(Reply):
-    """The number of GPUs of a GPU product, by use. Each GPU is counted once."""
+    """The number of GPUs of a GPU product and a resource, by use.
+
+    `free` + `ready` + `withheld` + `claimed` + `starting` + `failed` + `deleting` + `heldByPools`
+    + `active` + `others` always equals `allocatable`.
+    """
 
     product: str | None = Field(
-        description="Value of the node label `nvidia.com/gpu.product`; null for nodes and GPU"
-        " specs without a GPU product.",
+        description="Value of the node label `nvidia.com/gpu.product`; null for nodes without it.",
         examples=["NVIDIA-H100-80GB-HBM3"],
+    )
+    resource_name: str = Field(
+        description="Extended resource whose units are counted.", examples=[GPU_RESOURCE]
     )
     nodes: int = Field(description="Number of nodes with GPUs of this product.", examples=[3])
     allocatable: int = Field(description="Number of allocatable GPUs.", examples=[24])
-    free: int = Field(description="Number of allocatable GPUs that are not held.", examples=[20])
+    free: int = Field(description="Number of allocatable GPUs that no pod holds.", examples=[20])
+    free_closed: int = Field(
+        description="Part of `free` on nodes that accept no pods.",
+        examples=[0],
+    )
+    largest_free: int = Field(description="Largest number of free GPUs of one node.", examples=[8])
     held_by_pools: int = Field(description="Number of GPUs held by stock pools.", examples=[0])
     ready: int = Field(description="Number of GPUs held by ready stock units.", examples=[2])
+    withheld: int = Field(description="Number of GPUs held by withheld stock units.", examples=[0])
     claimed: int = Field(description="Number of GPUs held by claimed stock units.", examples=[0])
-    starting: int = Field(
-        description="Number of GPUs requested by starting stock units.", examples=[1]
-    )
-    failed: int = Field(
-        description="Number of GPUs requested by failed stock units.", examples=[0]
-    )
+    starting: int = Field(description="Number of GPUs held by starting stock units.", examples=[1])
+    failed: int = Field(description="Number of GPUs held by failed stock units.", examples=[0])
     deleting: int = Field(
         description="Number of GPUs held by stock units that are being deleted.", examples=[0]
     )
     active: int = Field(
-        description="Number of GPUs held by active units that are not stopped.", examples=[1]
+        description="Number of GPUs held by active units, and by the stock that they consumed.",
+        examples=[1],
+    )
+    others: int = Field(description="Number of GPUs held by other programs.", examples=[0])
+    excess: int = Field(
+        description="Number of GPUs that pods hold beyond what their nodes offer.",
+        examples=[0],
     )
 
     @classmethod
@@ -56,6 +71,15 @@ class SpecCapacityReply(Reply):
         description="GPU product of the GPU spec; null for any GPU product."
     )
     gpu: int = Field(description="Number of GPUs of one unit.", examples=[1])
+    resource_name: str = Field(
+        description="Extended resource that `gpu` counts.", examples=[GPU_RESOURCE]
+    )
+    is_catalogued: bool = Field(
+        alias="catalogued",
+        description="Whether the catalogue has the GPU spec. False if it was deleted, or if"
+        " another client of the cluster named it.",
+        examples=[True],
+    )
     is_enabled: bool = Field(
         alias="enabled",
         description="Whether stock of the GPU spec can be seeded and claimed.",
@@ -70,8 +94,8 @@ class SpecCapacityReply(Reply):
         examples=[False],
     )
     free: int | None = Field(
-        description="Number of additional units for which the GPU product has free GPUs; null if"
-        " the number is unknown or a unit has no GPUs.",
+        description="Number of additional units that the nodes would take now; null if the"
+        " number is unknown or a unit has no GPUs.",
         examples=[20],
     )
     held_by_pools: int = Field(
@@ -80,6 +104,7 @@ class SpecCapacityReply(Reply):
         examples=[0],
     )
     ready: int = Field(description="Number of ready stock units.", examples=[2])
+    withheld: int = Field(description="Number of withheld stock units.", examples=[0])
     claimed: int = Field(description="Number of claimed stock units.", examples=[0])
     starting: int = Field(description="Number of starting stock units.", examples=[1])
     failed: int = Field(description="Number of failed stock units.", examples=[0])
@@ -88,6 +113,10 @@ class SpecCapacityReply(Reply):
     )
     active: int = Field(
         description="Number of active units, including stopped units.", examples=[1]
+    )
+    wanted: int = Field(
+        description="Number of requested GPUs that no node holds.",
+        examples=[0],
     )
     seeded: int = Field(
         description="Number of requested stock units. Deleted units are counted for 30 days.",
@@ -105,7 +134,7 @@ class CapacityReply(Reply):
     """The capacity at the time of the request."""
 
     products: list[ProductCapacityReply] | None = Field(
-        description="Capacity by GPU product; null if the nodes of the cluster cannot be read."
+        description="Capacity by GPU product; null if no node has been observed yet."
     )
     specs: list[SpecCapacityReply] = Field(description="Capacity by GPU spec.")
 

@@ -2,10 +2,11 @@
 
 from functools import reduce
 from operator import or_
-from typing import Annotated, Final, Literal, Self
+from typing import Annotated, Any, Final, Literal, Self
 
 from django.db.models import QuerySet
 from pydantic import AfterValidator, Field, model_validator
+from typing_extensions import override
 
 from gpuplatform.api.query import DeletionQuery, PageQuery, Query, Several, WholeNumber
 from gpuplatform.formats import names
@@ -14,6 +15,7 @@ from gpuplatform.operations.api.resources import ResourcesQuery
 from units.models import GpuUnit
 from units.phases import UnitPhase
 from units.selectors import StockState, stock_in, stock_live
+from units.waiting_units import shown_with
 
 MAX_WAIT_SECONDS: Final = 60
 DEFAULT_WAIT_SECONDS: Final = 30
@@ -34,6 +36,13 @@ class UnitsQuery(ResourcesQuery, UnitQuery):
     """Filters of the list of active units."""
 
     phase: Several[UnitPhase] = Field(default=(), description="Return only units in these phases.")
+
+    @override
+    def applied_to(self, rows: QuerySet[Any]) -> QuerySet[Any]:
+        """Return the rows that match all filters, by the phase and reason that are displayed."""
+        others = self.model_copy(update={"phase": (), "reason": ()})
+        shown = shown_with(rows, self.phase, self.reason) if self.phase or self.reason else rows
+        return super(UnitsQuery, others).applied_to(shown)
 
 
 class StockQuery(ResourcesQuery):

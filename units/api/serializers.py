@@ -1,29 +1,40 @@
 """Response models of the GPU unit and stock routes."""
 
+from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime
-from functools import partial
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field
 from typing_extensions import override
 
-from gpuplatform.api.schema import Reply, SchemaOf, conforming_block, words
+from gpuplatform.api.schema import NullIfEmpty, Reply, SchemaOf, conforming_block, words
 from gpuplatform.clock import parse_rfc3339
 from gpuplatform.kube.fields import field, items
 from gpuplatform.operations.api.resources import (
     Cause,
     Message,
+    PlacementBlock,
+    ResourceAmounts,
     ResourceReply,
     path_field,
 )
+from gpuplatform.operations.api.serializers import QueueReply
+from gpuplatform.operations.registry import QueuePlace
+from gpuplatform.operations.waits import deletion_messages
 from gpuplatform.reconciliation.inspection import ObjectEvent
-from gpuplatform.workloads.placement import Placement
+from gpuplatform.workloads.resources import GPU_RESOURCE
+from gpuplatform.workloads.start_steps import StartStep
 from gpuplatform.workloads.template import PodTemplate
+from units.api.notices import StopNoticeReply, stop_notices
+from units.core.groups import Group
 from units.core.spec import DEFAULT_SCHEME
 from units.models import GpuUnit, UnitHistory
 from units.phases import STOCK_NAMESPACE, UnitPhase, UnitReason
-from units.selectors import StockState, stock_state
+from units.selectors import StockState, last_failures, stock_state
+from units.services.names import UnitOperation
+from units.waiting import places_of_units
+from units.waiting_units import show_waiting
 
 _NORMAL, _WARNING = "Normal", "Warning"
 
@@ -73,115 +84,20 @@ class UnitReply(ResourceReply):
         examples=["16Gi"],
     )
     gpu: int = Field(description="Number of GPUs of the pod.", examples=[1])
-    placement: Annotated[
-        Annotated[dict[str, Any], SchemaOf(Placement)] | None,
-        BeforeValidator(partial(conforming_block, Placement)),
-    ] = path_field(
+    resource_name: str = Field(
+        description="Extended resource that `gpu` counts.", examples=[GPU_RESOURCE]
+    )
+    resources: ResourceAmounts = path_field(
+        "spec",
+        "resources",
+        description="Further extended resources of the pod; null if there are none.",
+    )
+    placement: PlacementBlock = path_field(
         "spec",
         "placement",
         description="Node selector and tolerations of the pod; null if there are none.",
     )
     ready_replicas: int = Field(description="Number of ready pods: 0 or 1.", examples=[1])
-
-
-class GpuUnitReply(UnitReply):
-    """Spec and status of an active GPU unit."""
-
-    name: str = Field(description="Name of the unit.", examples=["trainer"])
-    namespace: str = Field(description="Namespace of the unit.", examples=["runtime-instance"])
-    lifecycle: Literal["instance"] = Field(
-        default="instance", description="Role of the unit. Always `instance` for an active unit."
-    )
-    source_stock_name: str | None = Field(
-        description="Name of the stock unit that the unit consumes; null without a source.",
-        examples=["stock-h100-1g-0123456789abcdef-001"],
-    )
-    source_stock_namespace: str | None = Field(
-        description="Namespace of the stock unit that the unit consumes; null without a source.",
-        examples=[STOCK_NAMESPACE],
-    )
-    template: Annotated[dict[str, Any], SchemaOf(PodTemplate)] | None = Field(
-        description="Command, arguments, environment variables and ports of the container; null if"
-        " the spec has no template.",
-        examples=[{"ports": [{"name": "http", "port": 8080}]}],
-    )
-    access: AccessReply = Field(description="Effective settings of the access URL.")
-    suspended: bool = Field(
-        description="Whether the unit is stopped or is being stopped.", examples=[False]
-    )
-    service_name: str | None = Field(
-        description="Name of the Service of the pod; null if the template has no ports.",
-        examples=["unit-trainer"],
-    )
-    access_url: str | None = Field(
-        description="URL of the primary port inside the cluster; null if the unit is stopped or"
-        " has no ports, or if the status is not reported yet.",
-        examples=["http://unit-trainer.runtime-instance.svc.cluster.local:8080"],
-    )
-
-    @classmethod
-    @override
-    def of(cls, row: GpuUnit) -> Self:
-        """Return the response for an active unit."""
-        return cls(
-            **dict(UnitReply.of(row)),
-            source_stock_name=row.source_name or None,
-            source_stock_namespace=STOCK_NAMESPACE if row.source_name else None,
-            template=conforming_block(PodTemplate, field(row.spec, "template")),
-            access=_access(row.spec),
-            suspended=row.is_suspended,
-            service_name=row.service_name or None,
-            access_url=None if row.is_suspended else row.access_url or None,
-        )
-
-
-class StockUnitReply(UnitReply):
-    """Spec and status of a stock unit."""
-
-    name: str = Field(
-        description="Name of the stock unit.", examples=["stock-h100-1g-0123456789abcdef-001"]
-    )
-    namespace: str = Field(description="Namespace of the stock unit.", examples=[STOCK_NAMESPACE])
-    reason: str = Field(
-        description="Code that explains the phase; empty until the status is reported.",
-        examples=[UnitReason.STOCK_READY.value],
-        json_schema_extra=words(UnitReason, empty=True),
-    )
-    image: SpecText = path_field(
-        "spec", "image", description="Container image; null for the platform's reservation image."
-    )
-    state: StockState = Field(
-        description="State under which the inventory counts the stock unit.",
-        examples=[StockState.READY.value],
-    )
-    ordinal: int | None = Field(
-        description="Ordinal of the stock unit within its seeding, starting at 1; null if the"
-        " stock unit was created with kubectl.",
-        examples=[1],
-    )
-    claimed_by: str | None = Field(
-        description="operationID of the open operation that has claimed the stock unit; null if it"
-        " is not claimed."
-    )
-    consumed_by: str | None = Field(
-        description="UID of the unit that consumed the stock unit; null if it is not consumed."
-    )
-    consumed_at: datetime | None = Field(
-        description="Time at which the stock unit was consumed; null if it is not consumed."
-    )
-
-    @classmethod
-    @override
-    def of(cls, row: GpuUnit) -> Self:
-        """Return the response for a stock unit."""
-        return cls(
-            **dict(UnitReply.of(row)),
-            state=stock_state(row),
-            ordinal=row.ordinal,
-            claimed_by=row.claimed_by.operation_id if row.claimed_by else None,
-            consumed_by=row.consumed_by or None,
-            consumed_at=row.consumed_at,
-        )
 
 
 class HistoryReply(Reply):
@@ -210,6 +126,206 @@ class HistoryReply(Reply):
     def of(cls, row: UnitHistory) -> Self:
         """Return the response for an entry of the history."""
         return cls.model_validate(row)
+
+
+class StartStepReply(Reply):
+    """A step of the start of a unit."""
+
+    step: StartStep
+    since: datetime = Field(description="Time at which the step began.")
+    seconds: int | None = Field(
+        default=None, description="Duration; null while the step is in progress."
+    )
+    message: str = Field(default="", description="Message of the node about an image pull.")
+
+
+class GpuUnitReply(UnitReply):
+    """Spec and status of an active GPU unit."""
+
+    name: str = Field(description="Name of the unit.", examples=["trainer"])
+    namespace: str = Field(description="Namespace of the unit.", examples=["runtime-instance"])
+    lifecycle: Literal["instance"] = Field(
+        default="instance", description="Role of the unit. Always `instance` for an active unit."
+    )
+    source_stock_name: str | None = Field(
+        description="Name of the stock unit that the unit consumes; null without a source.",
+        examples=["stock-h100-1g-0123456789abcdef-001"],
+    )
+    source_stock_namespace: str | None = Field(
+        description="Namespace of the stock unit that the unit consumes; null without a source.",
+        examples=[STOCK_NAMESPACE],
+    )
+    warm_start: bool = Field(
+        description="Whether the node was known to have the image at the claim of its stock unit.",
+        examples=[True],
+    )
+    template: Annotated[dict[str, Any], SchemaOf(PodTemplate)] | None = Field(
+        description="Command, arguments, environment variables and ports of the container; null if"
+        " the spec has no template.",
+        examples=[{"ports": [{"name": "http", "port": 8080}]}],
+    )
+    access: AccessReply = Field(description="Effective settings of the access URL.")
+    suspended: bool = Field(
+        description="Whether the unit is stopped or is being stopped.", examples=[False]
+    )
+    exit_code: int | None = Field(
+        description="Exit code of an ended program; null if unknown.",
+    )
+    finished_at: datetime | None = Field(
+        description="Time at which the program ended; null if unknown."
+    )
+    service_name: str | None = Field(
+        description="Name of the Service of the pod; null if the unit has none.",
+        examples=["unit-trainer"],
+    )
+    access_url: str | None = Field(
+        description="URL of the primary port inside the cluster; null unless the unit is ready and"
+        " has ports.",
+        examples=["http://unit-trainer.runtime-instance.svc.cluster.local:8080"],
+    )
+    avoided_node: Annotated[str | None, NullIfEmpty] = Field(
+        description="Node on which the unit could not start, so that it was started again on"
+        " another node; null if it was not started again."
+    )
+    start_steps: list[StartStepReply] = Field(
+        description="Steps of the last start until the unit was ready."
+    )
+
+    notice: StopNoticeReply | None = Field(
+        default=None, description="Notice that the platform stops the unit; null without one."
+    )
+    group: Annotated[dict[str, Any], SchemaOf(Group)] | None = Field(
+        description="Place in a group of units; null without a group."
+    )
+    priority: int = Field(description="Priority in the capacity queue.", examples=[0])
+    preemptible: bool = Field(
+        description="Whether the unit can be stopped for a request that is not preemptible.",
+        examples=[False],
+    )
+    queue: QueueReply | None = Field(
+        description="Place in the queue for stock; null if it does not wait for stock."
+    )
+    last_failure: HistoryReply | None = Field(
+        description="Last change to the phase `Failed`, also after the unit has recovered; null if"
+        " the unit has not failed within 30 days.",
+        examples=[None],
+    )
+
+    @classmethod
+    @override
+    def of(
+        cls,
+        row: GpuUnit,
+        last_failure: UnitHistory | None = None,
+        message: str = "",
+        place: QueuePlace | None = None,
+        notice: StopNoticeReply | None = None,
+    ) -> Self:
+        """Return the response for an active unit.
+
+        Args:
+            row: The unit.
+            last_failure: Its newest failure in the history.
+            message: Replaces the message of the unit, unless it is empty.
+            place: Its place in the queue for stock, if it waits for stock.
+            notice: The notice of its stop, if there is one.
+        """
+        found = dict(UnitReply.of(row))
+        return cls(
+            **{**found, "message": message or row.message},
+            notice=notice,
+            priority=row.priority,
+            preemptible=row.is_preemptible,
+            queue=QueueReply.model_validate(place) if place else None,
+            last_failure=HistoryReply.of(last_failure) if last_failure else None,
+            source_stock_name=row.source_name or None,
+            source_stock_namespace=STOCK_NAMESPACE if row.source_name else None,
+            warm_start=row.starts_warm,
+            template=conforming_block(PodTemplate, field(row.spec, "template")),
+            access=_access(row.spec),
+            group=conforming_block(Group, field(row.spec, "group")),
+            suspended=row.is_suspended,
+            exit_code=row.exit_code,
+            finished_at=row.finished_at,
+            service_name=row.service_name or None,
+            avoided_node=row.avoided_node,
+            start_steps=[StartStepReply.model_validate(one) for one in row.start_steps],
+            access_url=row.responding_url or None,
+        )
+
+
+def unit_replies(rows: Sequence[GpuUnit]) -> list[GpuUnitReply]:
+    """Return the responses for active units, with what other rows say about them."""
+    ending = {row.pk: row.name for row in rows if row.deletion_requested_at}
+    failures, messages = last_failures(rows), deletion_messages(UnitOperation.DELETE, ending)
+    waiting = [row.pk for row in rows if row.waits_since is not None]
+    places = places_of_units(waiting) if waiting else {}
+    notices = stop_notices(rows)
+    show_waiting(rows)
+    return [
+        GpuUnitReply.of(
+            row,
+            failures.get(row.pk),
+            messages.get(row.pk, ""),
+            places.get(row.pk),
+            notices.get(row.pk),
+        )
+        for row in rows
+    ]
+
+
+class StockUnitReply(UnitReply):
+    """Spec and status of a stock unit."""
+
+    name: str = Field(
+        description="Name of the stock unit.", examples=["stock-h100-1g-0123456789abcdef-001"]
+    )
+    namespace: str = Field(description="Namespace of the stock unit.", examples=[STOCK_NAMESPACE])
+    reason: str = Field(
+        description="Code that explains the phase; empty until the status is reported.",
+        examples=[UnitReason.STOCK_READY.value],
+        json_schema_extra=words(UnitReason, empty=True),
+    )
+    image: SpecText = path_field(
+        "spec", "image", description="Container image; null for the platform's reservation image."
+    )
+    state: StockState = Field(
+        description="State under which the inventory counts the stock unit.",
+        examples=[StockState.READY.value],
+    )
+    node: Annotated[str | None, NullIfEmpty] = Field(
+        description="Node of the pod; null if it is not known yet.",
+        examples=["gpu-node-1"],
+    )
+    ordinal: int | None = Field(
+        description="Ordinal of the stock unit within its seeding, starting at 1; null if the"
+        " stock unit was created with kubectl.",
+        examples=[1],
+    )
+    claimed_by: str | None = Field(
+        description="operationID of the open operation that has claimed the stock unit; null if it"
+        " is not claimed."
+    )
+    consumed_by: str | None = Field(
+        description="UID of the unit that consumed the stock unit; null if it is not consumed."
+    )
+    consumed_at: datetime | None = Field(
+        description="Time at which the stock unit was consumed; null if it is not consumed."
+    )
+
+    @classmethod
+    @override
+    def of(cls, row: GpuUnit) -> Self:
+        """Return the response for a stock unit."""
+        return cls(
+            **dict(UnitReply.of(row)),
+            state=stock_state(row),
+            node=row.node,
+            ordinal=row.ordinal,
+            claimed_by=row.claimed_by.operation_id if row.claimed_by else None,
+            consumed_by=row.consumed_by or None,
+            consumed_at=row.consumed_at,
+        )
 
 
 def _time(text: object) -> datetime | None:

@@ -15,6 +15,7 @@ from gpuplatform.errors import (
     NotFound,
     OperatorUnavailable,
     PhaseConflict,
+    QueueFull,
     StaleEtag,
 )
 from gpuplatform.operations.api.replies import accepted, accepted_reply
@@ -28,12 +29,12 @@ from units.api.filters import (
     UnitQuery,
     UnitsQuery,
 )
-from units.api.serializers import EventReply, GpuUnitReply, HistoryReply
+from units.api.serializers import EventReply, GpuUnitReply, HistoryReply, unit_replies
 from units.api.waiting import unit_when_ready
 from units.inspection import unit_events, unit_log
 from units.models import GpuUnit
 from units.phases import UnitRole
-from units.requests import GpuUnitCreate, GpuUnitUpdate, UnitAction
+from units.requests import GpuUnitCreate, GpuUnitUpdate, UnitAction, UnitStart
 from units.selectors import history_of, unit_get, units_live
 from units.services.names import UNIT_KIND, UnitOperation
 from units.services.units import (
@@ -66,7 +67,7 @@ class GpuUnits(ApiView):
         if query.namespace not in {None, tenant.namespace}:
             rows = rows.none()
         page = paginate(query.applied_to(rows), query)
-        return Response(mapped(page, [GpuUnitReply.of(row) for row in page.rows]))
+        return Response(mapped(page, unit_replies(page.rows)))
 
     @Endpoint(
         id="createGpuUnit",
@@ -74,12 +75,13 @@ class GpuUnits(ApiView):
         tag=_TAG,
         body=GpuUnitCreate,
         replies=accepted(UnitOperation.CREATE, *_UNIT, namespace=_NAMESPACE),
-        errors=[InsufficientCapacity, NameConflict],
+        errors=[InsufficientCapacity, NameConflict, QueueFull],
     )
     def post(self, request: Request, *, body: GpuUnitCreate) -> Response:
         """Accept a request to create a unit, and claim a stock unit.
 
-        The unit is `Pending` until its resource exists.
+        The unit is `Pending` until its resource exists. With `wait`, it joins the queue of the GPU
+        spec if no stock is left.
         """
         return accepted_reply(request, unit_create(tenant=caller_of(request).tenant, body=body))
 
@@ -100,7 +102,8 @@ class GpuUnitDetail(ApiView):
         """Return the unit with its ETag, after the wait that the query requests."""
         unit = unit_when_ready(_namespace(request, query, name), name, query.seconds)
         etag = version_of(unit.uid, unit.generation)
-        return Response(GpuUnitReply.of(unit), headers=etag_header(etag))
+        [reply] = unit_replies([unit])
+        return Response(reply, headers=etag_header(etag))
 
     @Endpoint(
         id="putGpuUnit",
@@ -132,7 +135,7 @@ class GpuUnitDetail(ApiView):
     def delete(self, request: Request, *, name: str, query: DeleteUnitQuery) -> Response:
         """Accept a request to delete the unit.
 
-        The unit is `Terminating` until its pods are deleted.
+        The unit is `Terminating` until its pods have ended.
         """
         _namespace(request, query, name)
         result = unit_request_deletion(
@@ -169,19 +172,22 @@ class GpuUnitStart(ApiView):
         id="startGpuUnit",
         summary="Start a stopped GPU unit with a ready stock unit",
         tag=_TAG,
-        body=UnitAction,
+        body=UnitStart,
         query=UnitQuery,
         replies=accepted(UnitOperation.START, *_UNIT, namespace=_NAMESPACE),
         errors=[NotFound, PhaseConflict],
     )
-    def post(self, request: Request, *, name: str, body: UnitAction, query: UnitQuery) -> Response:
+    def post(self, request: Request, *, name: str, body: UnitStart, query: UnitQuery) -> Response:
         """Accept a request to start the unit.
 
-        If no stock unit is ready, the operation waits for one.
+        If no stock unit is ready, the operation waits in the queue of the GPU spec.
         """
         _namespace(request, query, name)
         result = unit_start(
-            tenant=caller_of(request).tenant, name=name, operation_id=body.operation_id
+            tenant=caller_of(request).tenant,
+            name=name,
+            operation_id=body.operation_id,
+            wait=body.wait,
         )
         return accepted_reply(request, result)
 

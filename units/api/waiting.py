@@ -2,24 +2,34 @@
 
 from typing import Final
 
+from django.db.models import F, Q
+
 from gpuplatform.api.waiting import Seats
 from units.models import GpuUnit
 from units.phases import UnitPhase
 from units.selectors import unit_get
 
-SEATS: Final = Seats(2)
+SEATS: Final = Seats(2, poll_seconds=0.02)
+
+_MAY_BE_DECIDED: Final = Q(phase=UnitPhase.TERMINATING) | (
+    (Q(phase=UnitPhase.READY) | Q(is_ended=True)) & Q(generation=F("observed_generation"))
+)
+"""A necessary condition for the end of a wait. It needs one row; the complete unit needs joins."""
 
 
 def unit_when_ready(namespace: str, name: str, seconds: float) -> GpuUnit:
-    """Return a unit when it is ready or is being deleted, but after `seconds` at the latest.
+    """Return a unit when it is ready, has ended or is being deleted; at most after `seconds`.
 
     Raises:
         NotFound: If the unit does not exist, or if it is deleted during the wait.
     """
     unit = unit_get(namespace, name)
+    undecided = GpuUnit.objects.filter(~_MAY_BE_DECIDED, pk=unit.pk, deleted_at__isnull=True)
 
     def is_decided() -> bool:
         nonlocal unit
+        if undecided.exists():
+            return False
         unit = unit_get(namespace, name)
         return _is_decided(unit)
 
@@ -29,7 +39,8 @@ def unit_when_ready(namespace: str, name: str, seconds: float) -> GpuUnit:
 
 
 def _is_decided(unit: GpuUnit) -> bool:
-    """Return whether the unit is ready or is being deleted, so that the wait ends."""
+    """Return whether the unit is ready, has ended or is being deleted, so that the wait ends."""
     if unit.phase == UnitPhase.TERMINATING:
         return True
-    return unit.phase == UnitPhase.READY and unit.generation == unit.observed_generation
+    is_settled = unit.waits_since is None and (unit.phase == UnitPhase.READY or unit.is_ended)
+    return is_settled and unit.generation == unit.observed_generation

@@ -1,165 +1,60 @@
-"""Decides what to write to the Deployment of a unit. Pure.
+"""Decides what to write to the objects that run the pod of a unit. Pure.
 
-The Deployment is created with POST, and every patch contains the resource version that was read,
-so that a late write of an earlier decision fails (rule `rvdep` of the hand-over). An annotation of
-the Deployment records the generation of the unit for which it was written. A stop changes the
-annotation even if the Deployment already has 0 replicas, so that decisions from before the stop
-fail (rule `stamp`). A decision that is based on an older generation is discarded.
+A unit has a Deployment, or a Job if its program may end. A unit whose spec changed from one to the
+other has both for a while. At most one of them wants a pod: the Job is deleted before the
+Deployment is scaled up, and the Deployment is scaled to zero and kept before the Job starts, so
+that a late write of an earlier decision fails (rules `zero`, `rvdep` and `stamp`).
 """
 
-from typing import Final
-
-from gpuplatform.kube.fields import field, number
-from gpuplatform.kube.kinds import DEPLOYMENT, Manifest
-from gpuplatform.planning.comparison import contains
-from gpuplatform.planning.ownership import is_controlled_by, patch_of
-from gpuplatform.planning.plan import Absent, Action, Create, Present
-from gpuplatform.workloads.drift import without_foreign_sources
-from gpuplatform.workloads.objects import POD_ANNOTATIONS_ANNOTATION
-from gpuplatform.workloads.pods import STOCK_PRIORITY_CLASS, UNIT_PRIORITY_CLASS
-from gpuplatform.workloads.releases import keeps_its_template
-from units.core import manifests
-from units.core.names import GENERATION_ANNOTATION
-from units.core.observed import ObservedUnit, is_at_rest, written_for
-from units.core.sources import NoSource, SourceGone
+from gpuplatform.kube.kinds import DEPLOYMENT, JOB
+from gpuplatform.planning.ownership import deletion_of, is_controlled_by
+from gpuplatform.planning.plan import Action, Present
+from units.core.child import is_at_rest, wants_pod
+from units.core.deployments import deployment_actions
+from units.core.jobs import job_actions
+from units.core.observed import ObservedUnit
 from units.core.view import UnitView
-
-_PRIORITY: Final = ("spec", "template", "spec", "priorityClassName")
-_OPTIONAL: Final = ("nodeSelector", "tolerations", "volumes", "imagePullSecrets")
-"""Fields of a pod that a spec can remove."""
-_CLASSES: Final = frozenset({STOCK_PRIORITY_CLASS, UNIT_PRIORITY_CLASS})
 
 
 def is_at_zero(observed: ObservedUnit) -> bool:
-    """Return whether the unit has no Deployment, or one that is scaled to zero."""
-    match observed.deployment:
-        case Present(live):
-            return number(live, "spec", "replicas") == 0
-        case _:
-            return True
+    """Return whether the unit has neither a Deployment nor a Job that wants a pod."""
+    return not any(wants_pod(kind, observed.live(kind)) for kind, _ in observed.workloads())
 
 
-def is_decided(live: Manifest, uid: str) -> bool:
-    """Return whether `live` is the unit's Deployment and its pods have a priority of the platform.
+def child_actions(unit: UnitView, observed: ObservedUnit, *, runs: bool) -> list[Action]:
+    """Return the actions that apply the spec to the object that runs the pod.
 
-    The source of the unit then no longer affects the Deployment.
+    `runs` is whether the unit must have a pod. The other object is stopped first.
     """
-    runs = number(live, "spec", "replicas") > 0 and bool(_decided_priority(live))
-    return runs and is_controlled_by(live, uid)
+    if not unit.may_end:
+        others = _job_deletion(unit, observed)
+        own = [] if runs and others else deployment_actions(unit, observed, replicas=int(runs))
+        return [*others, *own]
+    if _is_fenced(unit, observed):
+        return job_actions(unit, observed, runs=runs)
+    fence = deployment_actions(unit, observed, replicas=0)
+    return fence if runs else [*fence, *job_actions(unit, observed, runs=False)]
 
 
-def deployment_actions(unit: UnitView, observed: ObservedUnit, *, replicas: int) -> list[Action]:
-    """Return the actions that apply the spec to the Deployment, unless its state is unknown."""
-    priority = _priority(unit, observed, is_starting=is_at_zero(observed) and replicas > 0)
-    wanted = manifests.deployment(
-        unit, replicas=replicas, priority=priority, settings=observed.settings
-    )
-    match observed.deployment:
-        case Absent():
-            wanted["metadata"]["annotations"] |= _stamp(unit)
-            return [Create(DEPLOYMENT, wanted)]
+def _job_deletion(unit: UnitView, observed: ObservedUnit) -> list[Action]:
+    """Return the deletion of the Job of a unit that has a Deployment."""
+    match observed.job:
         case Present(live) if is_controlled_by(live, unit.uid):
-            return _changed(unit, live, wanted)
+            return [deletion_of(JOB, live, is_unchanged=True)]
         case _:
             return []
 
 
-def _priority(unit: UnitView, observed: ObservedUnit, *, is_starting: bool) -> str:
-    """Return the priority class of the pods.
+def _is_fenced(unit: UnitView, observed: ObservedUnit) -> bool:
+    """Return whether no earlier decision can scale up a Deployment of a unit that has a Job.
 
-    Only a unit that consumed a stock unit may preempt other pods. The priority is decided when the
-    pod starts: a later change of the catalogue, or the deletion of the stock unit's row after its
-    retention, must not restart a running pod.
+    The Deployment has to be at rest. The first spec of a unit has no earlier decisions, and a Job
+    that runs was fenced when it started.
     """
-    decided = _decided_priority(observed.live_deployment)
-    match observed.source:
-        case NoSource():
-            return STOCK_PRIORITY_CLASS
-        case _ if unit.is_stock:
-            return STOCK_PRIORITY_CLASS
-        case _ if not is_starting and decided:
-            return decided
-        case SourceGone(may_preempt=True):
-            return UNIT_PRIORITY_CLASS
-        case _:
-            return STOCK_PRIORITY_CLASS
-
-
-def _decided_priority(live: Manifest) -> str:
-    """Return the priority class that the platform set, or an empty string."""
-    name = field(live, *_PRIORITY)
-    return name if isinstance(name, str) and name in _CLASSES else ""
-
-
-def _stamp(unit: UnitView) -> dict[str, str]:
-    return {GENERATION_ANNOTATION: str(unit.generation)}
-
-
-def _changed(unit: UnitView, live: Manifest, wanted: Manifest) -> list[Action]:
-    if written_for(live) > unit.generation:
-        return []  # The unit has changed since it was read, and another run applied the change.
-    part = _part(live, wanted)
-    marks = part.get("metadata", {})
-    is_whole = bool(marks)
-    is_stamped = wanted["spec"]["replicas"] > 0 or is_at_rest(unit, live)
-    is_drifted = is_whole and without_foreign_sources(live, wanted) is not None
-    if contains(live, part) and is_stamped and not is_drifted:
-        return []
-    annotations = {**marks.get("annotations", {}), **_stamp(unit)}
-    if is_whole and _recorded(live):
-        annotations = {POD_ANNOTATIONS_ANNOTATION: None, **annotations}
-    patch = {
-        "metadata": {**marks, "annotations": annotations},
-        "spec": _with_removals(live, part["spec"]) if is_whole else part["spec"],
-    }
-    return [patch_of(DEPLOYMENT, live, patch)]
-
-
-def _part(live: Manifest, wanted: Manifest) -> Manifest:
-    """Return the part of `wanted` that can be written to the Deployment `live`.
-
-    The selector is immutable, and the owner was checked before. A template that another release
-    created is kept, except that a start sets the priority class of its pods.
-    """
-    spec, metadata = wanted["spec"], wanted["metadata"]
-    if not keeps_its_template(live, wanted):
-        return {
-            "metadata": {key: metadata[key] for key in ("labels", "annotations")},
-            "spec": {key: value for key, value in spec.items() if key != "selector"},
-        }
-    replicas = {"replicas": spec["replicas"]}
-    if number(live, "spec", "replicas") == spec["replicas"]:
-        return {"spec": replicas}
-    priority = spec["template"]["spec"]["priorityClassName"]
-    return {"spec": {**replicas, "template": {"spec": {"priorityClassName": priority}}}}
-
-
-def _with_removals(live: Manifest, spec: Manifest) -> Manifest:
-    """Return `spec` with null for keys to remove, because a merge patch keeps absent keys."""
-    template = spec["template"]
-    pod = template["spec"]
-    before = field(live, "spec", "template", "spec", "nodeSelector")
-    selector = pod.get("nodeSelector")
-    if selector and isinstance(before, dict):
-        selector = {**dict.fromkeys(before), **selector}
-    security = {"fsGroup": None, **pod["securityContext"]}
-    optional = dict.fromkeys(_OPTIONAL) | pod
-    metadata = template["metadata"]
-    if previous := _recorded(live):
-        annotations = {**dict.fromkeys(previous), **metadata.get("annotations", {})}
-        metadata = {**metadata, "annotations": annotations}
-    return {
-        **spec,
-        "strategy": {**spec["strategy"], "rollingUpdate": None},
-        "template": {
-            **template,
-            "metadata": metadata,
-            "spec": {**optional, "nodeSelector": selector, "securityContext": security},
-        },
-    }
-
-
-def _recorded(live: Manifest) -> list[str]:
-    """Return the keys of the pod annotations of the previous spec."""
-    keys = field(live, "metadata", "annotations", POD_ANNOTATIONS_ANNOTATION)
-    return keys.split(",") if isinstance(keys, str) and keys else []
+    live, job = observed.live_deployment, observed.live(JOB)
+    if live and not is_controlled_by(live, unit.uid):
+        return True  # A Deployment with the name cannot be created.
+    if wants_pod(DEPLOYMENT, live):
+        return False
+    has_no_past = unit.generation == 1 or wants_pod(JOB, job)
+    return has_no_past or (bool(live) and is_at_rest(unit, DEPLOYMENT, live))

@@ -21,7 +21,9 @@ GPU_UNIT_CRD = crd_manifest(
             PrinterColumn("Reason", "string", '.status.conditions[?(@.type=="Ready")].reason'),
             PrinterColumn("Cause", "string", ".status.cause"),
             PrinterColumn("Age", "date", ".metadata.creationTimestamp"),
+            PrinterColumn("Exit Code", "integer", ".status.exitCode", is_wide=True),
             PrinterColumn("GPU", "integer", ".spec.gpu", is_wide=True),
+            PrinterColumn("Resource", "string", ".spec.resourceName", is_wide=True),
             PrinterColumn("Image", "string", ".spec.image", is_wide=True),
             PrinterColumn("Source", "string", _SOURCE_PATH, is_wide=True),
             PrinterColumn(

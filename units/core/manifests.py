@@ -1,4 +1,4 @@
-"""Builds the `GPUUnit` resource of an operation, and the Deployment and the Service of a unit.
+"""Builds the `GPUUnit` resource of an operation, and the objects that a unit owns.
 
 Every field is set explicitly; no dict of a caller is merged in. The golden files in `tests/golden`
 show the results. Pure.
@@ -15,6 +15,7 @@ from gpuplatform.workloads.pod_settings import PodSettings
 from gpuplatform.workloads.pods import Size, Workload, pod_spec
 from gpuplatform.workloads.releases import template_hash
 from gpuplatform.workloads.template import PodTemplate
+from units.core.groups import GROUP_LABEL, member_name
 from units.core.names import UNIT_UID_LABEL, object_name
 from units.core.spec import DEFAULT_SCHEME, GPUUnitSpec
 from units.core.view import UnitView
@@ -53,20 +54,28 @@ def spec_hash(spec: GPUUnitSpec) -> str:
 
 
 def deployment(unit: UnitView, *, replicas: int, priority: str, settings: PodSettings) -> Manifest:
-    """Return the Deployment of `unit` with 0 or 1 `replicas` and a priority class."""
+    """Return the Deployment of `unit` with 0 or 1 `replicas` and a priority class.
+
+    The program of its pod is always started again.
+    """
+    endless = _template(unit).model_copy(update={"restart": "always"})
     return _owned(unit).deployment(
-        _pod(unit, priority, settings),
-        pod_labels={**_labels(unit.name, unit.spec), UNIT_UID_LABEL: unit.uid},
-        pod_annotations=(unit.spec.template or PodTemplate()).annotations,
-        replicas=replicas,
-        spec_hash=spec_hash(unit.spec),
-        settings=settings,
+        _pod(unit, endless, priority, settings), replicas=replicas, **_described(unit, settings)
+    )
+
+
+def job(unit: UnitView, *, priority: str, settings: PodSettings) -> Manifest:
+    """Return the suspended Job of `unit`, whose program may end, with a priority class."""
+    return _owned(unit).job(
+        _pod(unit, _template(unit), priority, settings),
+        is_suspended=True,
+        **_described(unit, settings),
     )
 
 
 def service(unit: UnitView) -> Manifest:
     """Return the Service of `unit`."""
-    return _owned(unit).service(unit.spec.ports)
+    return _owned(unit).service(unit.spec.ports, is_headless=unit.spec.group is not None)
 
 
 def access_url(unit: UnitView) -> str | None:
@@ -75,17 +84,55 @@ def access_url(unit: UnitView) -> str | None:
     if port is None:
         return None
     scheme = access.scheme if access else DEFAULT_SCHEME
-    host = f"{object_name(unit.name)}.{unit.namespace}.svc.cluster.local"
-    return f"{scheme}://{host}:{port.port}"
+    return f"{scheme}://{_address(unit.namespace, unit.name)}:{port.port}"
 
 
-def _pod(unit: UnitView, priority: str, settings: PodSettings) -> Manifest:
-    pod = pod_spec(_workload(unit, priority, settings))
+def _address(namespace: str, unit: str) -> str:
+    return f"{object_name(unit)}.{namespace}.svc.cluster.local"
+
+
+def _template(unit: UnitView) -> PodTemplate:
+    return unit.spec.template or PodTemplate()
+
+
+def _described(unit: UnitView, settings: PodSettings) -> dict[str, Any]:
+    """Return the parameters that the Deployment and the Job have in common."""
+    return {
+        "pod_labels": {**_labels(unit.name, unit.spec), UNIT_UID_LABEL: unit.uid},
+        "pod_annotations": _template(unit).annotations,
+        "spec_hash": spec_hash(unit.spec),
+        "settings": settings,
+    }
+
+
+def _pod(unit: UnitView, template: PodTemplate, priority: str, settings: PodSettings) -> Manifest:
+    pod = pod_spec(_workload(unit, template, priority, settings))
+    if affinity := _affinity(unit):
+        pod["affinity"] = affinity
+    if unit.spec.group:
+        pod["hostname"] = unit.name
     block = unit.spec.serverless
     if block is None:
         return pod
     image = block.sidecar_image or settings.sidecar_image
     return worker_pod(pod, block, image, unit=unit.name, token=unit.uid)
+
+
+def _affinity(unit: UnitView) -> Manifest:
+    """Return the affinity of the pods of a unit that avoids or prefers a node."""
+    found: Manifest = {}
+    if unit.avoided_node:
+        terms = [_matching("NotIn", unit.avoided_node)]
+        found["requiredDuringSchedulingIgnoredDuringExecution"] = {"nodeSelectorTerms": terms}
+    if unit.preferred_node:  # The pod runs on the node if it has free GPUs.
+        preference = _matching("In", unit.preferred_node)
+        term = {"weight": 100, "preference": preference}
+        found["preferredDuringSchedulingIgnoredDuringExecution"] = [term]
+    return {"nodeAffinity": found} if found else {}
+
+
+def _matching(operator: str, node: str) -> Manifest:
+    return {"matchFields": [{"key": "metadata.name", "operator": operator, "values": [node]}]}
 
 
 def _owned(unit: UnitView) -> OwnedObjects:
@@ -100,17 +147,20 @@ def _tenant_label(namespace: str, annotations: Mapping[str, Any]) -> dict[str, s
 
 def _labels(unit_name: str, spec: GPUUnitSpec) -> dict[str, str]:
     function_id = spec.serverless.function_id if spec.serverless else None
+    group = {GROUP_LABEL: spec.group.name} if spec.group else {}
     return {
         "app.kubernetes.io/name": "gpu-unit",
         MANAGED_BY_LABEL: MANAGER,
         UNIT_LABEL: unit_name,
         **pod_labels(spec.spec_name, function_id),
+        **group,
     }
 
 
-def _workload(unit: UnitView, priority: str, settings: PodSettings) -> Workload:
+def _workload(
+    unit: UnitView, template: PodTemplate, priority: str, settings: PodSettings
+) -> Workload:
     spec = unit.spec
-    template = spec.template or PodTemplate()
     return Workload(
         image=spec.image,
         template=template,
@@ -119,8 +169,9 @@ def _workload(unit: UnitView, priority: str, settings: PodSettings) -> Workload:
             "UNIT_NAME": unit.name,
             "GPU_COUNT": str(spec.gpu),
             "MEMORY_LIMIT": spec.memory or "",
+            **_group_variables(unit),
         },
-        size=Size(cpu=spec.cpu, memory=spec.memory, gpu=spec.gpu),
+        size=Size(spec.cpu, spec.memory, spec.gpu, spec.resource_name, spec.resources),
         # Without a command in the template, the image of a user runs its default command.
         is_reservation=not (spec.image or template.command or template.args),
         settings=settings,
@@ -128,3 +179,16 @@ def _workload(unit: UnitView, priority: str, settings: PodSettings) -> Workload:
         placement=spec.placement,
         primary_port=spec.primary_port,
     )
+
+
+def _group_variables(unit: UnitView) -> dict[str, str]:
+    """Return the variables of a unit of a group: its place, and the address of rank 0."""
+    group = unit.spec.group
+    if group is None:
+        return {}
+    return {
+        "GROUP_NAME": group.name,
+        "GROUP_RANK": str(group.rank),
+        "GROUP_SIZE": str(group.size),
+        "GROUP_MASTER": _address(unit.namespace, member_name(group.name, 0)),
+    }

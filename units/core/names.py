@@ -8,21 +8,32 @@ from typing import Final
 
 from gpuplatform.formats.names import OWN_NAME_MAX, generated_name
 from gpuplatform.kube.kinds import GROUP
+from gpuplatform.planning import ownership
 
-UNIT_UID_LABEL: Final = f"{GROUP}/unit-uid"
-"""Label of pods. It distinguishes them from the pods of an earlier unit with the same name."""
+UNIT_UID_LABEL: Final = ownership.UNIT_UID_LABEL
 
 SOURCE_NAME_ANNOTATION: Final = f"{GROUP}/source-stock-name"
 SOURCE_NAMESPACE_ANNOTATION: Final = f"{GROUP}/source-stock-namespace"
 SOURCE_UID_ANNOTATION: Final = f"{GROUP}/source-stock-uid"
 """Annotations of an active unit that name the stock unit that it consumes."""
 
+AVOIDED_NODE_ANNOTATION: Final = f"{GROUP}/avoided-node"
+"""Annotation of an active unit: the node on which an earlier start of it failed."""
+
+PREFERRED_NODE_ANNOTATION: Final = f"{GROUP}/preferred-node"
+"""Annotation of an active unit: the node of its stock unit, if the stock unit was claimed because
+its node has the image of the unit."""
+
 STOCK_REPLICAS_ANNOTATION: Final = f"{GROUP}/stock-replicas"
 STOCK_ORDINAL_ANNOTATION: Final = f"{GROUP}/stock-ordinal"
 """Annotations of a stock unit: the number of units of its seeding, and its ordinal among them."""
 
 GENERATION_ANNOTATION: Final = f"{GROUP}/unit-generation"
-"""Annotation of a Deployment: the generation of the unit for which it was last written."""
+"""Annotation of a Deployment or a Job: the generation of the unit for which it was last
+written."""
+
+RUN_ANNOTATION: Final = f"{GROUP}/run"
+"""Annotation of a Job: the run of the program for which it was last started."""
 
 MAX_ORDINAL_DIGITS: Final = 5
 
@@ -31,7 +42,7 @@ _STOCK_PREFIX = "stock"
 
 
 def object_name(unit: str) -> str:
-    """Return the name of the Deployment and of the Service of a unit."""
+    """Return the name of the Deployment, the Job and the Service of a unit."""
     return f"{_PREFIX}-{unit}"
 
 

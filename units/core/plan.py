@@ -10,12 +10,13 @@ from typing import Final
 
 from gpuplatform.errors import FieldError, InvalidSpec
 from gpuplatform.formats.model import invalid_spec
-from gpuplatform.kube.kinds import DEPLOYMENT, GPU_UNIT, Manifest
+from gpuplatform.kube.kinds import DEPLOYMENT, GPU_UNIT, JOB, Manifest
 from gpuplatform.planning.plan import Action, Apply, Create, Delete, Plan, Present, StatusSummary
 from gpuplatform.planning.view import ResourceView
-from gpuplatform.workloads.owner import SOON_SECONDS
+from gpuplatform.workloads.owner import FAILED_SECONDS, SOON_SECONDS
 from units.core import manifests, statuses
-from units.core.children import deployment_actions, is_at_zero
+from units.core.children import child_actions, is_at_zero
+from units.core.endings import ProgramEnd, program_end
 from units.core.observed import ObservedUnit
 from units.core.sources import SourceHeld, SourcePending
 from units.core.spec import access_error
@@ -38,17 +39,29 @@ def plan_unit(unit: Manifest, observed: ObservedUnit) -> Plan:
         return OWNER.ending(resource)
     if _is_consumed(resource, observed):
         return _delete_itself(resource)
+    if observed.is_outdated:
+        return Plan(requeue_after=FIRST_WAIT_SECONDS)
     try:
         view = UnitView.parse(unit)
     except InvalidSpec as error:
         return OWNER.invalid(resource, error)
     if view.spec.suspend or observed.is_start_void:  # `voidstart`
         return _stop(view, observed)
+    return _start(view, observed)
+
+
+def _start(view: UnitView, observed: ObservedUnit) -> Plan:
+    """Return the plan of a unit that must run, or whose program has ended."""
     try:
         _check_access(view)
     except InvalidSpec as error:
-        return OWNER.invalid(resource, error, UnitReason.ACCESS_CONFIG_INVALID)
-    return _obstacle(view, observed) or _wait(view, observed) or _run(view, observed)
+        return OWNER.invalid(view, error, UnitReason.ACCESS_CONFIG_INVALID)
+    return (
+        _obstacle(view, observed)
+        or _end(view, observed)
+        or _wait(view, observed)
+        or _run(view, observed)
+    )
 
 
 def _is_consumed(unit: ResourceView, observed: ObservedUnit) -> bool:
@@ -76,8 +89,9 @@ def _stop(unit: UnitView, observed: ObservedUnit) -> Plan:
 
     The Service is kept, and an error about the Service does not prevent the stop. A unit without a
     Deployment gets one with 0 replicas, so that a late POST of a Deployment fails (rule `zero`).
+    A finished Job is replaced by a suspended one, so that the next start runs the program again.
     """
-    actions = deployment_actions(unit, observed, replicas=0)
+    actions = child_actions(unit, observed, runs=False)
     obstacle = _obstacle(unit, observed)
     if obstacle is not None:
         actions += obstacle.actions
@@ -88,11 +102,23 @@ def _stop(unit: UnitView, observed: ObservedUnit) -> Plan:
     return _plan(unit, observed, summary, actions)
 
 
+def _end(unit: UnitView, observed: ObservedUnit) -> Plan | None:
+    """Return the plan of a unit whose program has ended in its current run, or `None`.
+
+    The program never runs again without a start, also if the spec changes.
+    """
+    end = program_end(unit, observed)
+    if end is None:
+        return None
+    summary = statuses.ended(unit, observed, end)
+    return _plan(unit, observed, summary, _service_actions(unit, observed), end)
+
+
 def _wait(unit: UnitView, observed: ObservedUnit) -> Plan | None:
     """Return the plan of a unit that must not start yet, or `None` if it can start.
 
     The row of the source must name this unit as its consumer (rule `arbiter`), and the pods of the
-    source must be deleted (rule `waitabs`); otherwise, the pod of this unit could get the GPUs of
+    source must have ended (rule `waitabs`); otherwise, the pod of this unit could get the GPUs of
     another unit. A running unit is not stopped.
     """
     if not is_at_zero(observed):
@@ -100,7 +126,7 @@ def _wait(unit: UnitView, observed: ObservedUnit) -> Plan | None:
     name = unit.source.name if unit.source else ""
     match observed.source:
         case _ if observed.has_gpu(unit):
-            message = "The previous pod is terminating. The unit starts when the pod is deleted."
+            message = "The previous pod is terminating. The unit starts when the pod has ended."
             summary = StatusSummary(UnitPhase.PROGRESSING, UnitReason.STOPPING, message)
         case SourcePending():
             summary = _waiting(f"The unit waits for the hand-over of stock unit '{name}'.")
@@ -120,10 +146,14 @@ def _waiting(message: str) -> StatusSummary:
 
 
 def _run(unit: UnitView, observed: ObservedUnit) -> Plan:
-    actions = _service_actions(unit, observed)
-    actions += deployment_actions(unit, observed, replicas=1)
+    # The pod starts while the Service is created.
+    actions = child_actions(unit, observed, runs=True)
+    actions += _service_actions(unit, observed)
     summary = statuses.running(unit, observed, is_changing=bool(actions))
     plan = _plan(unit, observed, summary, actions)
+    if any(one.kind == JOB for one in actions):
+        # A created Job is started by the next run.
+        return replace(plan, requeue_after=FIRST_WAIT_SECONDS)
     if _is_first_start(unit, actions):
         # The pod often starts immediately. The first reported status is then Ready.
         return replace(plan, status=None, requeue_after=SOON_SECONDS)
@@ -144,20 +174,29 @@ def _service_actions(
 
 
 def _plan(
-    unit: UnitView, observed: ObservedUnit, summary: StatusSummary, actions: list[Action]
+    unit: UnitView,
+    observed: ObservedUnit,
+    summary: StatusSummary,
+    actions: list[Action],
+    end: ProgramEnd | None = None,
 ) -> Plan:
     is_reachable = isinstance(observed.service, Present) or any(
         isinstance(action, Apply) for action in actions
     )
+    status = statuses.unit_status(unit, observed, summary, is_reachable=is_reachable, end=end)
     return Plan(
         actions=actions,
-        status=statuses.unit_status(unit, observed, summary, is_reachable=is_reachable),
+        status=status,
         requeue_after=_requeue_after(unit, summary),
         on_error=OWNER.refusals(unit) if actions else {},
     )
 
 
 def _requeue_after(unit: UnitView, summary: StatusSummary) -> float | None:
+    if summary.phase == UnitPhase.FAILED and summary.reason == UnitReason.PROGRAM_FAILED:
+        return None
+    if summary.reason == UnitReason.STOCK_WITHHELD:
+        return FAILED_SECONDS  # A change of the node marks its stock units due.
     if summary.reason != UnitReason.WAITING_FOR_STOCK:
         return OWNER.requeue_after(summary)
     was_waiting = unit.previous is not None and unit.previous.reason == summary.reason

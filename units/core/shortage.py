@@ -1,78 +1,75 @@
 """Detects GPU shortages: nodes that offer fewer GPUs than their pods hold. Pure.
 
 The cause is a failed GPU or a lost node. A unit that consumed stock on such a node could not
-start, because the GPUs of the node are over-allocated.
+start, because the GPUs of the node are over-allocated. Each extended resource of a node is counted
+separately.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from typing_extensions import override
 
-from gpuplatform.formats.quantity import Quantity
-from gpuplatform.kube.fields import field, items
-from gpuplatform.kube.kinds import Manifest
-from gpuplatform.workloads.pods import GPU_RESOURCE
+from gpuplatform.workloads.holders import NodeRecord
+from gpuplatform.workloads.nodes import PodRequirements, Refusal, would_take
+from gpuplatform.workloads.resources import GPU_RESOURCE
 
 
 @dataclass(frozen=True, slots=True)
 class Shortage:
-    """A node that offers fewer GPUs than the pods on it hold."""
+    """A node that offers less of an extended resource than the pods on it hold."""
 
     node: str
     offered: int
     """Number of allocatable GPUs; 0 if the node does not exist."""
     held: int
     """Number of GPUs that all pods on the node hold."""
+    resource_name: str = GPU_RESOURCE
 
     @override
     def __str__(self) -> str:
         """Return both numbers as a human-readable clause."""
-        return f"node '{self.node}' offers {self.offered} GPUs and its pods hold {self.held}"
+        what = "GPUs" if self.resource_name == GPU_RESOURCE else self.resource_name
+        return f"node '{self.node}' offers {self.offered} {what} and its pods hold {self.held}"
 
 
-def shortages(pods: Sequence[Manifest], nodes: Sequence[Manifest]) -> list[Shortage]:
-    """Return the shortages. A node that has pods and is not in `nodes` offers no GPUs."""
-    held = Counter[str]()
-    for pod in pods:
-        if (node := _node_of(pod)) and holds_gpu(pod):
-            held[node] += _held(pod)
-    offered = {str(field(node, "metadata", "name")): gpus_offered(node) for node in nodes}
-    found = (Shortage(node, offered.get(node, 0), number) for node, number in held.items())
+def shortages(record: NodeRecord) -> list[Shortage]:
+    """Return the shortages of a node, sorted by resource."""
+    offered, held = record.state.gpus, record.held
+    found = (
+        Shortage(record.state.name, offered.get(name, 0), held[name], name)
+        for name in sorted(held)
+    )
     return [one for one in found if one.held > one.offered]
 
 
-def shortage_of(pods: Sequence[Manifest], short: Sequence[Shortage]) -> Shortage | None:
-    """Return the shortage of a node on which one of `pods` holds a GPU, or `None`."""
-    nodes = {_node_of(pod) for pod in pods if holds_gpu(pod) and _held(pod)}
-    return next((one for one in short if one.node in nodes), None)
+def shortage_of(unit_uid: str, record: NodeRecord | None) -> Shortage | None:
+    """Return the shortage of a resource that a unit holds on its node, or `None`."""
+    if record is None:
+        return None
+    held = held_by_unit(unit_uid, record)
+    return next((one for one in shortages(record) if one.resource_name in held), None)
 
 
-def gpus_offered(node: Manifest) -> int:
-    """Return the number of allocatable GPUs of a node."""
-    return _count(field(node, "status", "allocatable", GPU_RESOURCE))
+def held_by_unit(unit_uid: str, record: NodeRecord) -> Counter[str]:
+    """Return the number of each extended resource that the pods of a unit hold on a node."""
+    held = Counter[str]()
+    for holder in record.holders:
+        if holder.owner_uid == unit_uid:
+            held.update(holder.gpus)
+    return held
 
 
-def holds_gpu(pod: Manifest) -> bool:
-    """Return whether `pod` holds its GPUs. A pod that has ended holds none, but may still exist.
+def stock_refusal(unit_uid: str, spec: object, record: NodeRecord | None) -> Refusal | None:
+    """Return the reason for which the node of a stock unit would not take the pod of a unit.
 
-    Source: Kubernetes documentation, "Pod Lifecycle": a pod in phase Succeeded or Failed no longer
-    uses resources of its node.
+    The pod of the unit replaces the pod of the stock unit, and has the placement and the resources
+    of its spec. Returns `None` if the node would take it, or if the node is not known.
     """
-    return field(pod, "status", "phase") not in {"Succeeded", "Failed"}
-
-
-def _node_of(pod: Manifest) -> str:
-    return str(field(pod, "spec", "nodeName") or "")
-
-
-def _held(pod: Manifest) -> int:
-    return sum(
-        _count(field(one, "resources", "limits", GPU_RESOURCE))
-        for one in items(pod, "spec", "containers")
-    )
-
-
-def _count(amount: object) -> int:
-    return int(Quantity.parsed_or_zero(amount))
+    if record is None:
+        return None
+    room: Mapping[str, int] = record.room
+    own = held_by_unit(unit_uid, record)
+    room = {name: room.get(name, 0) + own[name] for name in {*room, *own}}
+    return would_take(record.state, PodRequirements.of_spec(spec), room)

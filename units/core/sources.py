@@ -29,15 +29,15 @@ class SourcePending:
 
 @dataclass(frozen=True, slots=True)
 class SourceHeld:
-    """A source that this unit consumed, and whose objects still exist or could not be read."""
+    """A source that this unit consumed, and that may hold its GPUs or could not be read."""
 
     remains: str
-    """What remains of the source, as a human-readable clause such as `its pods still exist`."""
+    """What remains of the source, as a human-readable clause such as `its pods still run`."""
 
 
 @dataclass(frozen=True, slots=True)
 class SourceGone:
-    """A source that this unit consumed, and whose objects no longer exist."""
+    """A source that this unit consumed: it is deleted, and its pods have ended."""
 
     may_preempt: bool
     """Whether the unit may preempt other pods to get the GPUs that the source held."""

@@ -4,20 +4,31 @@ The request validation, the OpenAPI components, the CRD schema and the parser of
 derived from these models. Pure.
 """
 
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import AfterValidator, ConfigDict, Field
+from pydantic import AfterValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic_core import InitErrorDetails, PydanticCustomError
 from typing_extensions import override
 
 from gpuplatform.errors import FieldError
 from gpuplatform.formats import names, quantity
 from gpuplatform.formats.model import SpecModel
+from gpuplatform.formats.priority import MAX_PRIORITY
 from gpuplatform.formats.status import ObservedStatus
 from gpuplatform.formats.text import quoted
 from gpuplatform.formats.validations import cel, immutable, validated
 from gpuplatform.workloads.function_worker import Serverless
 from gpuplatform.workloads.placement import Placement
+from gpuplatform.workloads.resources import (
+    GPU_RESOURCE,
+    ONE_COUNT,
+    ResourceName,
+    Resources,
+    counted_once,
+)
+from gpuplatform.workloads.start_steps import StartStep
 from gpuplatform.workloads.template import (
+    MUST_RESTART,
     Gpu,
     Image,
     Memory,
@@ -26,6 +37,7 @@ from gpuplatform.workloads.template import (
     SpecName,
     Template,
 )
+from units.core.groups import GROUP_RULES, Group, check_variables
 
 DEFAULT_SCHEME: Final = "http"
 
@@ -44,6 +56,24 @@ Cpu = Annotated[
         description="CPU of the pod, used as request and limit: a Kubernetes quantity that is a"
         " multiple of 1m. Responses contain its canonical form.",
         examples=["4"],
+    ),
+]
+
+
+Priority = Annotated[
+    int,
+    Field(
+        ge=0,
+        le=MAX_PRIORITY,
+        description="Priority in the capacity queue, up to the limit of the tenant.",
+        examples=[0],
+    ),
+]
+Preemptible = Annotated[
+    bool,
+    Field(
+        description="Whether the unit is last in the capacity queue, and can be stopped for a"
+        " request that is not preemptible.",
     ),
 ]
 
@@ -70,6 +100,9 @@ class GPUUnitSpec(SpecModel):
         json_schema_extra=validated(
             immutable("specName"),
             immutable("gpu"),
+            immutable("resourceName"),
+            immutable("resources", empty="{}"),
+            ONE_COUNT,
             cel(
                 "!has(self.access) || !has(self.access.primaryPort)"
                 " || (has(self.template) && has(self.template.ports)"
@@ -77,6 +110,13 @@ class GPUUnitSpec(SpecModel):
                 "Must be the name of a port of the template.",
                 field_path=".access.primaryPort",
             ),
+            cel(
+                "!has(self.serverless) || !has(self.template) || !has(self.template.restart)"
+                " || self.template.restart == 'always'",
+                MUST_RESTART,
+                field_path=".template.restart",
+            ),
+            *GROUP_RULES,
         )
     )
 
@@ -91,6 +131,8 @@ class GPUUnitSpec(SpecModel):
     cpu: Cpu | None = None
     memory: Memory | None = None
     gpu: Gpu = 0
+    resource_name: ResourceName = Field(default=GPU_RESOURCE, alias="resourceName")
+    resources: Resources = Field(default={})
     placement: (
         Annotated[Placement, Field(description="Constraints on the nodes that can run the pod.")]
         | None
@@ -100,10 +142,38 @@ class GPUUnitSpec(SpecModel):
     serverless: (
         Annotated[Serverless, Field(description="Settings of a worker of a function.")] | None
     ) = None
+    group: (
+        Annotated[Group, Field(description="Place in a group of units that start together.")]
+        | None
+    ) = None
+    priority: Priority = 0
+    preemptible: Preemptible = False
     suspend: bool = Field(
         default=False,
         description="Whether the unit is stopped. A stopped unit has no pod and holds no GPUs.",
     )
+
+    @model_validator(mode="after")
+    def resources_are_counted_once(self) -> Self:
+        """Reject further resources that contain the resource of the GPUs."""
+        counted_once(self.resource_name, self.resources)
+        return self
+
+    @model_validator(mode="after")
+    def worker_never_ends(self) -> Self:
+        """Reject a worker of a function whose program may end."""
+        if self.serverless and self.template and self.template.may_end:
+            error = PydanticCustomError("restart", "{message}", {"message": MUST_RESTART})
+            place = InitErrorDetails(type=error, loc=("template", "restart"), input=None)
+            raise ValidationError.from_exception_data("GPUUnitSpec", [place])
+        return self
+
+    @model_validator(mode="after")
+    def group_variables_are_free(self) -> Self:
+        """Reject variables that the platform sets in a unit of a group."""
+        if self.group:
+            check_variables(self.template, "template")
+        return self
 
     @override
     def normalised(self) -> dict[str, Any]:
@@ -130,6 +200,28 @@ def without_empty_blocks(payload: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in payload.items() if key not in empty}
 
 
+class StartStepStatus(SpecModel):
+    """A step of the start of a unit."""
+
+    step: StartStep = Field(description="What the start waits for.", examples=["ImagePull"])
+    since: str = Field(
+        json_schema_extra={"format": "date-time"},
+        description="Time at which the step began.",
+        examples=["2026-01-31T12:00:00Z"],
+    )
+    seconds: int | None = Field(
+        default=None,
+        ge=0,
+        description="Duration of the step; absent while it is in progress.",
+        examples=[12],
+    )
+    message: str | None = Field(
+        default=None,
+        max_length=500,
+        description="Message of the node about an image pull, with the size of the image.",
+    )
+
+
 class GPUUnitStatus(ObservedStatus):
     """The last observed state of a GPU unit. Only the reconciler writes it."""
 
@@ -147,8 +239,35 @@ class GPUUnitStatus(ObservedStatus):
         default=None,
         alias="accessURL",
         max_length=300,
-        description="URL of the unit inside the cluster; absent for stock and without ports.",
+        description="URL of the unit inside the cluster; absent unless the unit is ready and has"
+        " ports.",
         examples=["http://unit-trainer.runtime-instance.svc.cluster.local:8080"],
+    )
+    start_steps: Annotated[tuple[StartStepStatus, ...], Field(strict=False)] = Field(
+        default=(),
+        alias="startSteps",
+        description="Steps of the last start until the unit was ready; absent for stock.",
+    )
+    exit_code: int | None = Field(
+        default=None,
+        alias="exitCode",
+        description="Exit code of the last end of a program that may end; absent if unknown.",
+        examples=[0],
+    )
+    finished_at: str | None = Field(
+        default=None,
+        alias="finishedAt",
+        json_schema_extra={"format": "date-time"},
+        description="Time at which the program ended.",
+        examples=["2026-01-31T12:00:00Z"],
+    )
+    finished_run: str | None = Field(
+        default=None,
+        alias="finishedRun",
+        max_length=36,
+        description="Run whose program has ended: the UID of the stock unit that the start"
+        " claimed. A run ends once; the next start begins another one.",
+        examples=["1f0e5f2c-8c5e-4d0b-9a57-3f3f0f6f7a10"],
     )
 
 

@@ -7,6 +7,7 @@ delays SIGTERM for both containers until the sidecar has drained the worker.
 
 from typing import Any, Final
 
+from gpuplatform.formats.text import escaped
 from gpuplatform.images import SIDECAR_COMMAND
 from gpuplatform.kube.kinds import Manifest
 from gpuplatform.workloads.function_worker import SIDECAR_PORT, SOCKET_DIRECTORY, Serverless
@@ -117,10 +118,13 @@ def _shared_environment(block: Serverless, unit: str) -> list[dict[str, str]]:
 
 
 def _sidecar_environment(block: Serverless) -> dict[str, str]:
-    port = block.framework.port
+    framework = block.framework
+    # Defaults are omitted, so that workers of an earlier release keep their manifest.
+    port = {"SERVERLESS_FRAMEWORK_PORT": str(framework.port)} if framework.port else {}
+    is_post = framework.method == "POST"
     return {
-        # Omitted without a port, so that workers of an earlier release keep their manifest.
-        **({"SERVERLESS_FRAMEWORK_PORT": str(port)} if port else {}),
+        **port,
+        **({} if is_post else {"SERVERLESS_INVOKE_METHOD": framework.method}),
         "SERVERLESS_TENANT": block.tenant,
         "SERVERLESS_QUEUE_URL": block.queue_url,
         "SERVERLESS_CREDENTIALS_DIRECTORY": CREDENTIALS_DIRECTORY,
@@ -146,7 +150,7 @@ def _drain_hook(token: str) -> Manifest:
 
 
 def _pairs(environment: dict[str, str]) -> list[dict[str, str]]:
-    return [{"name": name, "value": value} for name, value in environment.items()]
+    return [{"name": name, "value": escaped(value)} for name, value in environment.items()]
 
 
 def _mount(volume: str, path: str) -> dict[str, Any]:

@@ -6,10 +6,12 @@ code.
 """
 
 from gpuplatform.operations.registry import Cancellable, OperationKind, register
-from units.operations import changes, handover, retry, stock
-from units.selectors import void_starts_to_retain
+from units.operations import changes, groups, handover, retry, stock
 from units.services import outcomes
+from units.services.groups import settle_group_create, settle_group_delete
 from units.services.names import UnitOperation
+from units.void_starts import void_starts_to_retain
+from units.waiting import places_of_operations
 
 
 def register_operations() -> None:
@@ -24,6 +26,7 @@ def register_operations() -> None:
             may.WAITING,
             retry.create,
             follow_up=handover.release_stock,
+            queue_places=places_of_operations,
         ),
         OperationKind(
             kinds.START,
@@ -32,6 +35,7 @@ def register_operations() -> None:
             may.WAITING,
             retry.start,
             follow_up=handover.release_stock,
+            queue_places=places_of_operations,
             retained=void_starts_to_retain,
         ),
         OperationKind(
@@ -40,6 +44,21 @@ def register_operations() -> None:
         OperationKind(kinds.STOP, changes.stop, outcomes.settle_change, may.NEVER, retry.stop),
         OperationKind(
             kinds.DELETE, changes.UNIT.delete, outcomes.settle_delete, may.NEVER, retry.delete
+        ),
+        OperationKind(
+            kinds.GROUP_CREATE,
+            groups.create,
+            settle_group_create,
+            may.WAITING,
+            groups.retry_create,
+            queue_places=places_of_operations,
+        ),
+        OperationKind(
+            kinds.GROUP_DELETE,
+            groups.delete,
+            settle_group_delete,
+            may.NEVER,
+            groups.retry_delete,
         ),
         OperationKind(kinds.SEED, stock.seed, outcomes.settle_seed, may.BETWEEN_STEPS, retry.seed),
         OperationKind(

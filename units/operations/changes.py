@@ -11,7 +11,6 @@ from gpuplatform.operations.registry import Done, Outcome, Waiting
 from gpuplatform.operations.selectors import is_applied
 from gpuplatform.operations.target import Target
 from gpuplatform.operations.versions import IF_MATCH
-from units.core.spec import GPUUnitSpec
 from units.models import GpuUnit
 from units.requests import GpuUnitUpdate
 
@@ -26,7 +25,7 @@ def update(cluster: Cluster, operation: Operation) -> Outcome:
     def changed(spec: Manifest) -> Manifest:
         payload = {key: value for key, value in operation.payload.items() if key != IF_MATCH}
         body = GpuUnitUpdate.parse({**payload, "operationID": operation.operation_id})
-        return body.applied_to(GPUUnitSpec.parse(spec)).normalised()
+        return body.applied_to(spec).normalised()
 
     return UNIT.update(cluster, operation, changed)
 

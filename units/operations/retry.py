@@ -9,7 +9,7 @@ from gpuplatform.errors import PhaseConflict
 from gpuplatform.operations.registry import RetryRequest
 from gpuplatform.operations.services import Accepted
 from gpuplatform.operations.versions import IF_MATCH
-from units.requests import GpuUnitCreate, GpuUnitUpdate, StockSeed
+from units.requests import GpuUnitCreate, GpuUnitUpdate, StockSeed, Wait
 from units.selectors import stock_get
 from units.services.stock import stock_remove, stock_remove_one, stock_seed
 from units.services.units import (
@@ -46,7 +46,9 @@ def stop(retry: RetryRequest) -> Accepted:
 
 def start(retry: RetryRequest) -> Accepted:
     """Request the start of the unit again, with a currently ready stock unit."""
-    return retry.of_same_object(unit_start(**_unit(retry)))
+    wait = retry.failed.payload.get("wait")
+    lasts = None if wait is None else Wait.parse(wait)
+    return retry.of_same_object(unit_start(**_unit(retry), wait=lasts))
 
 
 def delete(retry: RetryRequest) -> Accepted:

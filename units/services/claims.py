@@ -7,10 +7,11 @@ caller. The modules `stock` and `outcomes` write removals, and `units.recovery` 
 of a recovery. Comments name rules of the model in `tests/model`.
 """
 
+from collections.abc import Collection
 from typing import Final
 
 from django.db import transaction
-from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.db.models import Q, QuerySet
 from django.db.models.functions import Now
 
 from gpuplatform.errors import PhaseConflict
@@ -18,35 +19,29 @@ from gpuplatform.kube.kinds import Manifest
 from gpuplatform.operations.models import Operation
 from gpuplatform.queueing import Queue, Urgency, enqueue_after_commit
 from gpuplatform.reconciliation.leases import mark_changed, mark_due_in
-from inventory.models import GpuSpec
 from units.core.sources import SourceReference, source_of
 from units.mirror import unit_ending
 from units.models import GpuUnit
 from units.phases import UnitRole
-from units.selectors import claimable
+from units.selectors import nodes_with
 from units.services.names import UnitTask
+from units.waiting import hint_matcher
 
 GONE = Q(deletion_requested_at__isnull=False) | Q(deleted_at__isnull=False)
 """The condition of stock units that can never be claimed again."""
+
+MAX_ATTEMPTS: Final = 10
+"""Maximum number of attempts to claim several rows that other transactions lock."""
 
 GPU_RELEASE_SECONDS: Final = 3.0
 """Delay in seconds after which a consumed stock unit and its consumer are reconciled in any case.
 The deletion event of the last pod usually triggers the reconciliation much earlier."""
 
 
-def claimable_stock(spec_name: str, *, stock_name: str = "") -> QuerySet[GpuUnit]:
-    """Return the claimable stock units of a GPU spec, oldest first.
-
-    A disabled GPU spec has no claimable stock units. If `stock_name` is specified, return only the
-    stock unit with this name.
-    """
-    disabled = GpuSpec.objects.filter(name=OuterRef("spec_name"), is_enabled=False)
-    free = claimable(spec_name).filter(~Exists(disabled))
-    return free.filter(name=stock_name) if stock_name else free
-
-
-def claim(operation: Operation, free: QuerySet[GpuUnit], *, waits: bool) -> GpuUnit | None:
-    """Claim the first row of `free` for `operation`.
+def claim(
+    operation: Operation, free: QuerySet[GpuUnit], *, waits: bool, image: str = ""
+) -> GpuUnit | None:
+    """Claim a row of `free` for `operation`: the first one whose node has `image`, or the first.
 
     Returns the claimed row, or `None` if no row can be claimed. Rows that another transaction has
     locked are skipped. If `waits` is true and all rows are locked, the claim waits for the locks:
@@ -54,12 +49,64 @@ def claim(operation: Operation, free: QuerySet[GpuUnit], *, waits: bool) -> GpuU
     min(N, M) times.
     """
     free = free.only("name", "spec")
-    claimed_row = free.select_for_update(skip_locked=True, of=("self",)).first()
+    nodes = nodes_with(image) if image else []
+    warm = _first_free(free.filter(node__in=nodes)) if nodes else None
+    claimed_row = warm or _first_free(free)
     if claimed_row is None and waits:
         claimed_row = _first_unlocked(free)
     if claimed_row is not None:
-        GpuUnit.objects.filter(pk=claimed_row.pk).update(claimed_by=operation)
+        columns = {"claimed_by": operation, "is_warm_start": warm is not None}
+        GpuUnit.objects.filter(pk=claimed_row.pk).update(**columns)
     return claimed_row
+
+
+def claim_all(
+    operation: Operation, free: QuerySet[GpuUnit], number: int, *, waits: bool, image: str = ""
+) -> GpuUnit | None:
+    """Claim `number` rows of `free`, or none; return the first claimed row, or `None`.
+
+    Locked rows are skipped. If `waits` is true and too few rows are left, the claim waits for
+    their locks, and begins again. It holds no row while it waits for another one: otherwise, it
+    could deadlock with a transaction that locks several rows in another order.
+    """
+    if number == 1:
+        return claim(operation, free, waits=waits, image=image)
+    for _ in range(MAX_ATTEMPTS):
+        first = _claim_unlocked(operation, free, number, image)
+        if first is not None or not waits or not _wait_for_locks(free, number):
+            return first
+    return None
+
+
+def _claim_unlocked(
+    operation: Operation, free: QuerySet[GpuUnit], number: int, image: str
+) -> GpuUnit | None:
+    first: GpuUnit | None = None
+    with transaction.atomic():
+        for _ in range(number):
+            row = claim(operation, free, waits=False, image=image)
+            if row is None:
+                transaction.set_rollback(True)  # Releases the locks of the rows, too.
+                return None
+            first = first or row
+    return first
+
+
+def _wait_for_locks(free: QuerySet[GpuUnit], number: int) -> bool:
+    """Wait until no row was locked; return whether enough rows were free before."""
+    rows = list(free.values_list("pk", flat=True))
+    if len(rows) < number:
+        return False
+    for row_id in rows:
+        with transaction.atomic():
+            free.filter(pk=row_id).select_for_update(of=("self",)).first()
+            transaction.set_rollback(True)
+    return True
+
+
+def _first_free(rows: QuerySet[GpuUnit]) -> GpuUnit | None:
+    """Return the first row that no other transaction has locked, locked."""
+    return rows.select_for_update(skip_locked=True, of=("self",)).first()
 
 
 def _first_unlocked(free: QuerySet[GpuUnit]) -> GpuUnit | None:
@@ -82,27 +129,48 @@ def claimed_stock(operation: Operation) -> GpuUnit | None:
     return GpuUnit.objects.filter(claimed_by=operation).order_by("id").first()
 
 
-def reassign(operation: Operation, deleted: GpuUnit | None, free: QuerySet[GpuUnit]) -> bool:
+def reassign(
+    operation: Operation, deleted: GpuUnit | None, free: QuerySet[GpuUnit], image: str = ""
+) -> bool:
     """Claim another stock unit instead of one whose resource was deleted.
+
+    A stock unit whose node has `image` is preferred.
 
     Returns:
         Whether a stock unit was claimed. If no stock unit is free, nothing is written.
     """
     lost = GpuUnit.objects.filter(pk=deleted.pk if deleted else 0, claimed_by=operation)
     # No deadlock is possible: the old row is locked first, and the new one without waiting.
-    found = list(lost.select_for_update())
-    if claim(operation, free, waits=False) is None:
+    found = list(lost.select_for_update().values_list("pk", flat=True))
+    if claim(operation, free, waits=False, image=image) is None:
         return False
-    # Rule `gonerow`: this row is never free again. The reconciler closes it.
-    gone = GpuUnit.objects.filter(pk__in=[row.pk for row in found])
+    abandon(found)
+    return True
+
+
+def abandon(rows: Collection[int]) -> None:
+    """Release claimed rows whose resource was deleted, by id. They are never free again.
+
+    Rule `gonerow`. The reconciler closes the rows.
+    """
+    gone = GpuUnit.objects.filter(pk__in=rows)
     gone.update(claimed_by=None)
     unit_ending(gone)
     reconcile_soon(gone)
-    return True
 
 
 def consume(operation: Operation, unit: Manifest) -> bool:
     """Record that `unit` consumed its source, and release all other claims of `operation`.
+
+    See `consume_one`.
+    """
+    existed = consume_one(operation, unit)
+    release_claims(operation)
+    return existed
+
+
+def consume_one(operation: Operation, unit: Manifest) -> bool:
+    """Record that `unit` consumed its source, and keep all other claims of `operation`.
 
     The source is read from the unit as the cluster returned it, never from the claim (rule
     `named`). It is consumed if this operation claims it, or if it is deleted and not consumed.
@@ -111,9 +179,7 @@ def consume(operation: Operation, unit: Manifest) -> bool:
         Whether the source still existed, so that its pods must still be deleted.
     """
     source = source_of(unit)
-    existed = source is not None and _consume(operation, source, unit["metadata"]["uid"])
-    release_claims(operation)
-    return existed
+    return source is not None and _consume(operation, source, unit["metadata"]["uid"])
 
 
 def _consume(operation: Operation, source: SourceReference, unit_uid: str) -> bool:
@@ -143,10 +209,12 @@ def consumed_stock(unit: Manifest) -> QuerySet[GpuUnit]:
 def release_claims(operation: Operation) -> None:
     """Release the claims of an operation that ends, and enqueue their stock units."""
     rows = GpuUnit.objects.filter(claimed_by=operation)
-    ids = list(rows.values_list("id", flat=True))
-    if ids:
+    found = dict(rows.values_list("id", "spec_name"))
+    if found:
         rows.update(claimed_by=None)
-        reconcile_soon(GpuUnit.objects.filter(id__in=ids))
+        reconcile_soon(GpuUnit.objects.filter(id__in=found))
+        for spec_name in set(found.values()):
+            hint_matcher(spec_name)
 
 
 def reconcile_later(rows: QuerySet[GpuUnit], seconds: float) -> None:

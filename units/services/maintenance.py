@@ -1,31 +1,35 @@
-"""Writes capacity samples and GPU shortages, and deletes rows past their retention.
+"""Writes capacity samples, and deletes rows past their retention.
 
 Called by periodic tasks.
 """
 
-from collections.abc import Sequence
 from datetime import timedelta
 from typing import Final
 
 from django.db import transaction
-from django.db.models import Exists, OuterRef, Sum
-from django.db.models.functions import Now
+from django.db.models import Exists, F, OuterRef, Subquery, Sum
+from django.db.models.functions import Coalesce, Now
 
 from gpuplatform import clock
 from gpuplatform.operations.services import RETENTION_DAYS
-from units.core.shortage import Shortage
-from units.models import CLAIMABLE, CapacitySample, GpuUnit, ShortNode, UnitHistory
-from units.selectors import capacity_by_spec, short_nodes
+from inventory.models import GpuSpec
+from units.models import CLAIMABLE, CapacitySample, GpuUnit, UnitHistory
+from units.selectors import capacity_by_spec
 
 LONGEST_SAMPLE: Final = timedelta(hours=1)
 """Maximum time that one sample covers. After a longer gap, the sample covers no time."""
 
 
 def capacity_sample() -> None:
-    """Insert a sample of the GPU-seconds of ready stock for each GPU spec."""
+    """Insert a sample of the GPU-seconds of ready stock for each GPU spec.
+
+    Stock with another resource than the GPU spec in the catalogue is not counted.
+    """
+    entry = GpuSpec.objects.filter(name=OuterRef("spec_name")).values("resource_name")
     with transaction.atomic():
         ready = GpuUnit.objects.filter(CLAIMABLE).order_by()
-        gpus = dict(ready.values_list("spec_name").annotate(Sum("gpu")))
+        counted = ready.filter(resource_name=Coalesce(Subquery(entry), F("resource_name")))
+        gpus = dict(counted.values_list("spec_name").annotate(Sum("gpu")))
         latest = CapacitySample.objects.filter(at__gt=Now() - LONGEST_SAMPLE)
         since = dict(latest.order_by("id").values_list("spec_name", "at"))
         now = clock.now()
@@ -37,25 +41,6 @@ def capacity_sample() -> None:
             )
             for spec in capacity_by_spec()
         )
-
-
-def short_nodes_update(found: Sequence[Shortage]) -> set[str]:
-    """Replace the recorded shortages with `found`, in the transaction of the caller.
-
-    Returns the names of the nodes whose shortage changed.
-    """
-    differences = set(found) ^ set(short_nodes())
-    changed = {shortage.node for shortage in differences}
-    ShortNode.objects.filter(name__in=changed).delete()
-    ShortNode.objects.bulk_create(
-        (
-            ShortNode(name=shortage.node, gpus_offered=shortage.offered, gpus_held=shortage.held)
-            for shortage in found
-            if shortage in differences
-        ),
-        ignore_conflicts=True,  # If a concurrent comparison inserted it, the next one corrects it.
-    )
-    return changed
 
 
 def units_prune() -> int:

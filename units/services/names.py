@@ -5,11 +5,18 @@ from typing import Final
 
 from gpuplatform.queueing import Urgency
 from inventory.services.catalogue import SPEC_CHANGED_TASK
+from inventory.services.drains import DRAIN_TASK
+from units.makers import GROUP_CREATE_KIND
 from units.phases import UnitRole
-from units.selectors import START_KIND
+from units.void_starts import START_KIND
+from units.waiting import MATCH_TASK
 
 UNIT_KIND: Final = "GPUUnit"
 """The Kubernetes kind of the objects of this app's operations."""
+
+
+GROUP_KIND: Final = "UnitGroup"
+"""The kind of the objects of operations on groups, which is not a kind of Kubernetes."""
 
 
 class UnitTask(StrEnum):
@@ -19,11 +26,16 @@ class UnitTask(StrEnum):
     SWEEP_UNITS = "units.sweep_units"
     RECONCILE_ALL = "units.reconcile_all"
     COMPARE_NODES = "units.compare_nodes"
+    KEEP_WARM_IMAGES = "units.keep_warm_images"
     PRUNE_UNITS = "units.prune_units"
     DELETE_LEFTOVERS = "units.delete_leftovers"
     TOP_UP_STOCK = "units.top_up_stock"
     TEND_SPEC = SPEC_CHANGED_TASK
     SAMPLE_CAPACITY = "units.sample_capacity"
+    MATCH_REQUESTS = MATCH_TASK
+    SWEEP_REQUESTS = "units.sweep_requests"
+    ADVANCE_DRAIN = DRAIN_TASK
+    SWEEP_DRAINS = "units.sweep_drains"
 
 
 class UnitOperation(StrEnum):
@@ -34,6 +46,8 @@ class UnitOperation(StrEnum):
     STOP = "unit.stop"
     START = START_KIND
     DELETE = "unit.delete"
+    GROUP_CREATE = GROUP_CREATE_KIND
+    GROUP_DELETE = "group.delete"
     SEED = "stock.seed"
     REMOVE = "stock.remove"
 

@@ -13,7 +13,7 @@ from gpuplatform.operations.registry import Done, Failed
 from gpuplatform.queueing import Urgency
 from gpuplatform.reconciliation.mirror import withdraw_deletion
 from units.mirror import unit_gone, unit_recorded
-from units.models import GpuUnit
+from units.models import CapacityRequest, GpuUnit
 from units.services.claims import (
     GPU_RELEASE_SECONDS,
     consume,
@@ -21,12 +21,14 @@ from units.services.claims import (
     reconcile_soon,
     release_claims,
 )
-from units.services.stock import restock
+from units.services.queue import requests_close
+from units.services.stock import restock, top_up_continue
 
 
 def settle_create(operation: Operation, outcome: Done | Failed) -> None:
     """Copy the created unit and consume its source, or release the claim and close the row."""
     rows = _row_of(operation)
+    _close_request(operation)
     if isinstance(outcome, Failed):
         release_claims(operation)
         unit_gone(rows.filter(uid=""), outcome.resource)
@@ -41,6 +43,7 @@ def settle_start(operation: Operation, outcome: Done | Failed) -> None:
     After a failure, the unit counts as suspended, whether the start changed it or not.
     """
     rows = _row_of(operation)
+    _close_request(operation)
     if isinstance(outcome, Failed):
         release_claims(operation)
         reconcile_soon(rows)
@@ -85,9 +88,14 @@ def stock_created(operation: Operation, step: Mapping[int, Manifest | None]) -> 
     _progressed(operation, operation.progress_total - stock_to_create(operation).count())
 
 
-def settle_seed(operation: Operation, _outcome: Done | Failed) -> None:
-    """Close the rows whose resource was not created. The other stock units are kept."""
+def settle_seed(operation: Operation, outcome: Done | Failed) -> None:
+    """Close the rows whose resource was not created. The other stock units are kept.
+
+    After a top-up that succeeded, its GPU spec is enqueued again.
+    """
     unit_gone(stock_to_create(operation).order_by(), None)
+    if isinstance(outcome, Done):
+        top_up_continue(operation)
 
 
 def stock_to_remove(operation: Operation) -> QuerySet[GpuUnit]:
@@ -114,11 +122,16 @@ def settle_remove(operation: Operation, outcome: Done | Failed) -> None:
 
 
 def _hand_over(operation: Operation, unit: Manifest) -> None:
-    """Consume the source and enqueue the unit, which waits until the source's pods are deleted."""
+    """Consume the source and enqueue the unit, which waits until the source's pods have ended."""
     if consume(operation, unit):
         reconcile_later(_row_of(operation), GPU_RELEASE_SECONDS)
     else:
         reconcile_soon(_row_of(operation), Urgency.LATER)
+
+
+def _close_request(operation: Operation) -> None:
+    """Close the request of an operation that ends (rule `endcloses`)."""
+    requests_close(CapacityRequest.objects.filter(operation=operation))
 
 
 def _progressed(operation: Operation, done: int) -> None:

@@ -1,12 +1,13 @@
 """Seeds and removes stock, maintains the warm targets, and removes stock of disabled GPU specs."""
 
+import logging
 import uuid
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from typing import Any, Final
 
 from django.db import transaction
-from django.db.models import Q, QuerySet
+from django.db.models import Count, Q, QuerySet
 
 from gpuplatform.errors import (
     FieldError,
@@ -14,31 +15,43 @@ from gpuplatform.errors import (
     NameConflict,
     OperationConflict,
     PhaseConflict,
+    RequestError,
 )
 from gpuplatform.formats.model import invalid_spec
 from gpuplatform.operations.models import Operation
 from gpuplatform.operations.phases import OPEN_PHASES
 from gpuplatform.operations.services import Accepted, Request, operation_accept
+from gpuplatform.queueing import Queue, enqueue_after_commit
 from gpuplatform.reconciliation.mirror import request_deletion
 from gpuplatform.tenancy.models import Tenant
 from gpuplatform.tenancy.selectors import tenant_by_name
+from gpuplatform.workloads.causes import UNPLACED
+from gpuplatform.workloads.resources import resources_error
 from inventory.models import GpuSpec
+from inventory.selectors import (
+    node_records_known,
+    spec_pod_fields,
+    spec_requested,
+    spec_requirements,
+)
+from units.core.capacity import units_that_fit
 from units.core.names import stock_batch_name, stock_name
 from units.core.spec import GPUUnitSpec
+from units.core.withheld import units_missing
 from units.history import append_history
 from units.mirror import spec_columns
-from units.models import GpuUnit
+from units.models import WITHHELD, GpuUnit
 from units.phases import STOCK_NAMESPACE, UnitPhase, UnitRole
+from units.queue_entries import MAX_FAILED
 from units.requests import StockSeed
-from units.selectors import stock_get
-from units.services.claims import claimable_stock
-from units.services.names import UNIT_KIND, UnitOperation, urgency_of
+from units.selectors import claimable_stock, stock_get
+from units.services.names import UNIT_KIND, UnitOperation, UnitTask, urgency_of
+from units.waiting import hint_matcher, waiting_stock
+
+logger = logging.getLogger(__name__)
 
 MAX_TOP_UP: Final = 10
 """Maximum number of stock units that one top-up creates."""
-
-MAX_FAILED: Final = 3
-"""Number of failed stock units of a GPU spec at which its top-up stops."""
 
 _TOP_UP_PREFIX = "top-up"
 _BATCH = 500
@@ -47,11 +60,9 @@ _BATCH = 500
 def stock_seed(*, tenant: Tenant, body: StockSeed) -> Accepted:
     """Accept a request to seed stock units, and insert their rows without UIDs.
 
-    An unknown GPU spec is added to the catalogue with the values of the request.
-
     Raises:
-        InvalidSpec: If a value differs from the catalogue.
-        PhaseConflict: If the GPU spec is disabled.
+        InvalidSpec: If the GPU spec is not in the catalogue or is disabled, or if a value differs
+            from the catalogue.
         OperationConflict: If the operationID belongs to another request.
     """
     request = _request(
@@ -59,10 +70,8 @@ def stock_seed(*, tenant: Tenant, body: StockSeed) -> Accepted:
     )
 
     def prepare(operation: Operation) -> int:
-        spec = _catalogued(body)
-        if not spec.is_enabled:
-            msg = f"The GPU spec '{spec.name}' is disabled. Enable it first."
-            raise PhaseConflict(msg)
+        spec = spec_requested(body.spec_name, for_update=True)
+        _check_values(body, spec)
         return _insert_stock(operation, spec, body.replicas)
 
     return operation_accept(request, prepare=prepare)
@@ -82,8 +91,8 @@ def stock_remove(*, tenant: Tenant, operation_id: str, spec_name: str, number: i
         rows = list(free.values_list("id", flat=True)[:number])
         if len(rows) < number:
             msg = (
-                f"Only {len(rows)} stock units of the GPU spec '{spec_name}' are ready and"
-                f" unclaimed, but the removal of {number} was requested. None was removed."
+                f"The removal of {number} stock units of the GPU spec '{spec_name}' was requested,"
+                f" but the number of ready, unclaimed ones is {len(rows)}. None was removed."
             )
             raise InsufficientCapacity(msg)
         return _claim_for_removal(operation, rows)
@@ -122,11 +131,37 @@ def stock_drain(spec: GpuSpec) -> Accepted | None:
     Returns `None` if all stock is claimed or deleted. Claimed stock is kept for its unit; if the
     claim is released, the next call removes it.
     """
-    left = _unclaimed(spec.name).filter(deletion_requested_at__isnull=True)
+    return _remove(spec.name, _unclaimed(spec.name))
+
+
+def stock_move(spec_name: str, ids: Collection[int]) -> Accepted | None:
+    """Accept a request to remove those stock units of a GPU spec that are unclaimed.
+
+    The top-up replaces the stock of a GPU spec with a warm target, and it may have replaced
+    withheld stock already. Other stock is seeded again in the same number.
+
+    Returns `None` if all of it is claimed or deleted.
+    """
+    with transaction.atomic():
+        removed = _remove(spec_name, _unclaimed(spec_name).filter(pk__in=ids))
+        spec = GpuSpec.objects.filter(name=spec_name, is_enabled=True).first()
+        if removed is None or spec is None:
+            return removed
+        operation = removed.operation
+        if spec.warm_target and not spec.is_top_up_paused:
+            enqueue_after_commit(UnitTask.TEND_SPEC, spec.pk, queue=Queue.PERIODIC)
+        else:
+            _seed_automatically(spec, f"replaces-{operation}", operation.progress_total)
+        return removed
+
+
+def _remove(spec_name: str, unclaimed: QuerySet[GpuUnit]) -> Accepted | None:
+    """Accept a request to remove unclaimed stock units, or return `None` if none is left."""
+    left = unclaimed.filter(deletion_requested_at__isnull=True)
     if not left.exists():
         return None
-    operation_id, payload = f"drain-{uuid.uuid4().hex}", {"specName": spec.name}
-    request = _request(tenant_by_name(), UnitOperation.REMOVE, operation_id, spec.name, payload)
+    operation_id, payload = f"drain-{uuid.uuid4().hex}", {"specName": spec_name}
+    request = _request(tenant_by_name(), UnitOperation.REMOVE, operation_id, spec_name, payload)
 
     def prepare(operation: Operation) -> int:
         locked = left.order_by("-id").select_for_update(of=("self",))
@@ -137,23 +172,49 @@ def stock_drain(spec: GpuSpec) -> Accepted | None:
     return None
 
 
-def top_up(spec: GpuSpec) -> Accepted | None:
+def top_up(spec: GpuSpec, *, waits: bool = False) -> Accepted | None:
     """Seed the stock units that are missing to the warm target of a GPU spec.
 
+    Open requests raise the target by the stock units for which they wait, while stock of the GPU
+    spec can be placed on a node (rule `seedforqueue`).
+
     Returns `None` if no stock is missing, or if the GPU spec cannot be topped up. At most one
-    top-up of a GPU spec is open, with at most `MAX_TOP_UP` stock units.
+    top-up of a GPU spec is open, with at most `MAX_TOP_UP` stock units; when it has succeeded,
+    the GPU spec is topped up again. If `waits` is false, a GPU spec that another transaction has
+    locked is skipped.
     """
     with transaction.atomic():
-        rows = GpuSpec.objects.filter(pk=spec.pk).select_for_update(skip_locked=True)
+        rows = GpuSpec.objects.filter(pk=spec.pk).select_for_update(skip_locked=not waits)
         locked = rows.first()
         if locked is None or top_up_obstacle(locked):
             return None
-        held = _unclaimed(locked.name).filter(deletion_requested_at__isnull=True)
-        missing = locked.warm_target - held.exclude(phase=UnitPhase.FAILED).count()
+        missing = _missing(locked)
         if missing <= 0:
             return None
         operation_id = f"{_TOP_UP_PREFIX}-{uuid.uuid4().hex}"
         return _seed_automatically(locked, operation_id, min(missing, MAX_TOP_UP))
+
+
+def _missing(spec: GpuSpec) -> int:
+    """Return the number of stock units that are missing to the target of a GPU spec."""
+    held = _unclaimed(spec.name).filter(deletion_requested_at__isnull=True)
+    target = spec.warm_target + _awaited(spec.name, held)
+    numbers = held.exclude(phase=UnitPhase.FAILED).aggregate(
+        held=Count("id"),
+        withheld=Count("id", filter=WITHHELD),
+        unplaced=Count("id", filter=Q(node="")),
+    )
+    room = None
+    if numbers["withheld"] and (records := node_records_known()):
+        fitting = units_that_fit(records.values(), spec_requirements(spec))
+        room = fitting - numbers["unplaced"]  # Stock units without a node use the same room.
+    return units_missing(target, numbers["held"], numbers["withheld"], room)
+
+
+def _awaited(spec_name: str, held: QuerySet[GpuUnit]) -> int:
+    """Return the number of stock units for which requests wait, or 0 without room for stock."""
+    awaited = waiting_stock(spec_name)
+    return 0 if awaited and held.filter(cause__in=UNPLACED).exists() else awaited
 
 
 def top_up_obstacle(spec: GpuSpec) -> str:
@@ -178,17 +239,40 @@ def top_up_obstacle(spec: GpuSpec) -> str:
 
 
 def stock_tend() -> None:
-    """Top up the stock of all enabled GPU specs, and remove the stock of disabled ones."""
+    """Top up the stock of all enabled GPU specs, and remove the stock of disabled ones.
+
+    A GPU spec that an earlier release accepted and that is invalid now does not affect the others.
+    """
     for spec in GpuSpec.objects.order_by("name"):
-        stock_tend_spec(spec)
+        try:
+            stock_tend_spec(spec)
+        except RequestError as error:
+            logger.warning("the stock of the GPU spec '%s' is unchanged: %s", spec.name, error)
 
 
-def stock_tend_spec(spec: GpuSpec) -> None:
-    """Top up the stock of a GPU spec, or remove it if the GPU spec is disabled."""
+def stock_tend_spec(spec: GpuSpec, *, waits: bool = False) -> None:
+    """Top up the stock of a GPU spec, or remove it if the GPU spec is disabled.
+
+    `waits` is the argument of `top_up`: after a change of the GPU spec, the call waits for the
+    locks of concurrent requests, because the next periodic top-up is much later.
+    """
     if spec.is_enabled:
-        top_up(spec)
+        top_up(spec, waits=waits)
     else:
         stock_drain(spec)
+    hint_matcher(spec.name)
+
+
+def top_up_continue(seeding: Operation) -> None:
+    """Enqueue the GPU spec of a top-up again, in the transaction that ends the top-up.
+
+    The warm target may be further away than one top-up, or may have changed in the meantime. The
+    seeding of a caller enqueues nothing.
+    """
+    if not seeding.operation_id.startswith(f"{_TOP_UP_PREFIX}-"):
+        return
+    for spec in GpuSpec.objects.filter(name=seeding.payload.get("specName", "")):
+        enqueue_after_commit(UnitTask.TEND_SPEC, spec.pk, queue=Queue.PERIODIC)
 
 
 def restock(unit: GpuUnit) -> Accepted | None:
@@ -199,7 +283,8 @@ def restock(unit: GpuUnit) -> Accepted | None:
     wanted = GpuSpec.objects.filter(
         name=unit.spec_name, restocks_on_delete=True, is_enabled=True
     ).first()
-    held = not unit.is_suspended and GpuUnit.objects.filter(consumed_by=unit.uid).exists()
+    is_idle = unit.is_suspended or unit.is_ended
+    held = not is_idle and GpuUnit.objects.filter(consumed_by=unit.uid).exists()
     if wanted is None or not unit.uid or not held:
         return None
     with suppress(OperationConflict):  # A caller used this operationID; the deletion continues.
@@ -215,28 +300,18 @@ def _seed_automatically(spec: GpuSpec, operation_id: str, number: int) -> Accept
     )
 
 
-def _catalogued(body: StockSeed) -> GpuSpec:
-    """Return the GPU spec of a request; add it to the catalogue if it is unknown.
+def _check_values(body: StockSeed, spec: GpuSpec) -> None:
+    """Check that the values of a request equal the values of the catalogue.
 
     Raises:
-        InvalidSpec: If a value differs from the catalogue.
-        PhaseConflict: If the GPU spec is deleted concurrently.
+        InvalidSpec: If a value differs from the catalogue, or if the GPU spec is invalid.
     """
-    entry = GpuSpec(
-        name=body.spec_name,
-        cpu=body.cpu or "",
-        memory=body.memory or "",
-        gpu=body.gpu or 0,
-    )
-    GpuSpec.objects.bulk_create([entry], ignore_conflicts=True)
-    spec = GpuSpec.objects.filter(name=body.spec_name).first()
-    if spec is None:
-        msg = f"The GPU spec '{body.spec_name}' was deleted during the request. Try again."
-        raise PhaseConflict(msg)
     pairs = {
         "cpu": (body.cpu, spec.cpu),
         "memory": (body.memory, spec.memory),
         "gpu": (body.gpu, spec.gpu),
+        "resourceName": (body.resource_name, spec.resource_name),
+        "resources": (body.resources, spec.resources),
     }
     errors = [
         FieldError(
@@ -247,9 +322,9 @@ def _catalogued(body: StockSeed) -> GpuSpec:
         for name, (given, known) in pairs.items()
         if given is not None and given != known
     ]
-    if errors:
-        raise invalid_spec(errors)
-    return spec
+    twice = resources_error(spec.resource_name, spec.resources)
+    if errors or twice:
+        raise invalid_spec([*errors, *([twice] if twice else [])])
 
 
 def _insert_stock(operation: Operation, spec: GpuSpec, number: int) -> int:
@@ -280,12 +355,8 @@ def _insert_stock(operation: Operation, spec: GpuSpec, number: int) -> int:
 
 
 def _stock_spec(spec: GpuSpec) -> dict[str, Any]:
-    placement = dict(spec.placement)
-    if spec.product:
-        selector = {**placement.get("nodeSelector", {}), "nvidia.com/gpu.product": spec.product}
-        placement["nodeSelector"] = selector
-    values = {"cpu": spec.cpu, "memory": spec.memory, "gpu": spec.gpu, "placement": placement}
-    given = {key: value for key, value in values.items() if value}
+    size = {"cpu": spec.cpu, "memory": spec.memory, "gpu": spec.gpu}
+    given = {key: value for key, value in size.items() if value} | spec_pod_fields(spec)
     return GPUUnitSpec.parse({"specName": spec.name, **given}).normalised()
 
 

@@ -2,54 +2,92 @@
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
-from gpuplatform.errors import InsufficientCapacity, InvalidSpec, PhaseConflict
+from gpuplatform.errors import FieldError, InsufficientCapacity, InvalidSpec, PhaseConflict
 from gpuplatform.metrics.declared import CLAIMS_REFUSED
 from gpuplatform.metrics.recorder import count
 from gpuplatform.operations.models import Operation
-from gpuplatform.operations.services import Accepted, Request, name_conflict, operation_accept
+from gpuplatform.operations.phases import OPEN_PHASES
+from gpuplatform.operations.services import (
+    Accepted,
+    Request,
+    name_conflict,
+    operation_accept,
+    row_insert,
+)
 from gpuplatform.operations.versions import IF_MATCH, check_version, version_of
 from gpuplatform.reconciliation.mirror import request_deletion
 from gpuplatform.tenancy.models import Tenant
+from inventory.selectors import spec_requested
 from units.core.spec import GPUUnitSpec
+from units.core.withheld import withheld_text
 from units.history import append_history
 from units.mirror import spec_columns
-from units.models import GpuUnit
-from units.phases import UnitRole
-from units.requests import GpuUnitCreate, GpuUnitUpdate
-from units.selectors import unit_get
-from units.services.claims import claim, claimable_stock
+from units.models import CapacityRequest, GpuUnit
+from units.phases import RequestPhase, UnitRole
+from units.requests import GpuUnitCreate, GpuUnitUpdate, Wait
+from units.selectors import stock_withheld, unit_get
 from units.services.names import UNIT_KIND, UnitOperation
+from units.services.queue import (
+    DEFAULT_WAIT,
+    Claim,
+    Wanted,
+    accept_in_line,
+    earlier_operations,
+    request_open,
+    supersede,
+    wanted_by,
+)
 
 
 def unit_create(*, tenant: Tenant, body: GpuUnitCreate) -> Accepted:
     """Accept a request to create a unit, insert its row, and claim a ready stock unit.
 
+    The request is last in line: it gets stock that the open requests of the GPU spec leave. If
+    they leave no stock and the request waits, a request for capacity is opened.
+
     Raises:
-        InvalidSpec: If the namespace is not the namespace of the tenant.
+        InvalidSpec: If the namespace is not the namespace of the tenant, if the priority exceeds
+            the limit of the tenant, or if the GPU spec is not in the catalogue or is disabled.
         NameConflict: If the name is in use.
         InsufficientCapacity: If no stock unit of the GPU spec can be claimed, or if the named
-            stock unit cannot be claimed.
+            stock unit cannot be claimed; the request does not wait.
+        QueueFull: If too many requests wait for stock of the GPU spec.
         OperationConflict: If the operationID belongs to another request.
     """
     body.check_namespace(tenant.namespace)
 
-    def prepare(operation: Operation) -> int:
+    def prepare(operation: Operation, claim: Claim) -> int:
+        # What can change later is checked here: a replay returns its operation in any case.
+        if body.priority:
+            rows = Tenant.objects.filter(pk=tenant.pk)
+            body.check_priority(rows.values_list("max_priority", flat=True).get())
+        spec_requested(body.spec_name)
         unit = _insert(operation, body)
-        free = claimable_stock(body.spec_name, stock_name=body.stock_name or "")
-        stock = claim(operation, free, waits=True)
-        if stock is None:
+        wanted = Wanted(
+            body.spec_name,
+            stock_name=body.stock_name or "",
+            image=body.image,
+            priority=body.priority,
+            is_preemptible=body.preemptible,
+        )
+        claimed = claim(operation, wanted)
+        if claimed.stock is None and body.wait is None:
             count(CLAIMS_REFUSED, kind=UnitOperation.CREATE)
-            raise _insufficient(body)
+            raise _insufficient(body, claimed.waiting)
+        size = {"specName": body.spec_name} if claimed.stock is None else claimed.stock.spec
         with suppress(InvalidSpec):  # The worker reports an invalid spec of the stock unit.
-            wanted = body.spec(GPUUnitSpec.parse(stock.spec)).normalised()
-            GpuUnit.objects.filter(pk=unit.pk).update(**spec_columns(wanted))
+            columns = spec_columns(body.spec(GPUUnitSpec.parse(size)).normalised())
+            GpuUnit.objects.filter(pk=unit.pk).update(**columns)
         append_history([unit], operation)
+        if claimed.stock is None and body.wait is not None:
+            request_open(operation, unit, wanted, body.wait.duration, is_limited=True)
         return unit.pk
 
     request = _request(tenant, UnitOperation.CREATE, body.operation_id, body.name, body.payload())
-    return operation_accept(request, prepare=prepare)
+    return accept_in_line(request, prepare, spec_name=body.spec_name)
 
 
 def unit_update(
@@ -67,43 +105,64 @@ def unit_update(
     def check(operation: Operation, unit: GpuUnit) -> None:
         current = version_of(unit.uid, unit.generation)
         check_version(operation, etag, current, f"the GPU unit '{name}'")
-        body.applied_to(GPUUnitSpec.parse(unit.spec))
+        body.applied_to(unit.spec)
 
     payload = body.payload() | ({} if etag is None else {IF_MATCH: etag})
     request = _request(tenant, UnitOperation.UPDATE, body.operation_id, name, payload)
     return operation_accept(request, prepare=_changing(tenant, name, check))
 
 
-def unit_stop(*, tenant: Tenant, name: str, operation_id: str) -> Accepted:
+def unit_stop(
+    *, tenant: Tenant, name: str, operation_id: str, also_of_group: bool = False
+) -> Accepted:
     """Accept a request to stop a unit, which releases its GPUs and keeps its name and spec.
 
-    Raises:
-        NotFound: If the unit does not exist.
-        PhaseConflict: If the unit is being deleted.
-    """
-    request = _request(tenant, UnitOperation.STOP, operation_id, name)
-    return operation_accept(request, prepare=_changing(tenant, name))
-
-
-def unit_start(*, tenant: Tenant, name: str, operation_id: str) -> Accepted:
-    """Accept a request to start a stopped unit, and claim a ready stock unit.
-
-    If no stock unit is ready, the operation waits with the reason `WaitingForStock`.
+    Only a drain stops a unit of a group (`also_of_group`): its node has to become empty.
 
     Raises:
         NotFound: If the unit does not exist.
-        PhaseConflict: If the unit is being deleted.
+        PhaseConflict: If the unit is being deleted, or belongs to a group.
     """
-    lock = _changing(tenant, name)
+    check = _any_unit if also_of_group else _is_not_in_a_group
+    lock = _changing(tenant, name, check)
 
     def prepare(operation: Operation) -> int:
+        earlier = earlier_operations(operation, (UnitOperation.START,))
         row_id = lock(operation)
-        spec_name = GpuUnit.objects.values_list("spec_name", flat=True).get(pk=row_id)
-        claim(operation, claimable_stock(spec_name), waits=True)
+        supersede(earlier)
         return row_id
 
-    request = _request(tenant, UnitOperation.START, operation_id, name)
+    request = _request(tenant, UnitOperation.STOP, operation_id, name)
     return operation_accept(request, prepare=prepare)
+
+
+def unit_start(
+    *, tenant: Tenant, name: str, operation_id: str, wait: Wait | None = None
+) -> Accepted:
+    """Accept a request to start a stopped unit, and claim a ready stock unit of its resource.
+
+    If the open requests of the GPU spec leave no stock, a request for capacity is opened, which
+    ends after `wait` (by default `DEFAULT_WAIT`).
+
+    Raises:
+        NotFound: If the unit does not exist.
+        PhaseConflict: If the unit is being deleted or belongs to a group, or if an earlier start
+            waits for stock.
+    """
+    lock = _changing(tenant, name, _can_start)
+
+    def prepare(operation: Operation, claim: Claim) -> int:
+        row_id = lock(operation)
+        unit = GpuUnit.objects.get(pk=row_id)
+        wanted = wanted_by(unit)
+        if claim(operation, wanted).stock is None:
+            lasts = DEFAULT_WAIT if wait is None else wait.duration
+            request_open(operation, unit, wanted, lasts, is_limited=False)
+        return row_id
+
+    payload = {} if wait is None else {"wait": wait.normalised()}
+    request = _request(tenant, UnitOperation.START, operation_id, name, payload)
+    return accept_in_line(request, prepare)
 
 
 def unit_request_deletion(*, tenant: Tenant, name: str, operation_id: str) -> Accepted:
@@ -111,10 +170,14 @@ def unit_request_deletion(*, tenant: Tenant, name: str, operation_id: str) -> Ac
 
     Raises:
         NotFound: If the unit does not exist.
+        PhaseConflict: If the unit belongs to a group.
     """
 
     def prepare(operation: Operation) -> int:
+        earlier = earlier_operations(operation, (UnitOperation.CREATE, UnitOperation.START))
         unit = unit_get(tenant.namespace, name, for_update=True)
+        _is_not_in_a_group(operation, unit)
+        supersede(earlier)
         rows = GpuUnit.objects.filter(pk=unit.pk, deletion_requested_at__isnull=True)
         if request_deletion(rows):
             append_history(GpuUnit.objects.filter(pk=unit.pk), operation)
@@ -124,8 +187,12 @@ def unit_request_deletion(*, tenant: Tenant, name: str, operation_id: str) -> Ac
     return operation_accept(request, prepare=prepare)
 
 
+def _any_unit(_: Operation, __: GpuUnit) -> None:
+    """Allow a change of each unit."""
+
+
 def _changing(
-    tenant: Tenant, name: str, check: Callable[[Operation, GpuUnit], None] = lambda *_: None
+    tenant: Tenant, name: str, check: Callable[[Operation, GpuUnit], None]
 ) -> Callable[[Operation], int]:
     """Return a `prepare` function that locks the unit and checks that it can be changed."""
 
@@ -140,12 +207,48 @@ def _changing(
     return prepare
 
 
-def _insert(operation: Operation, body: GpuUnitCreate) -> GpuUnit:
-    """Insert the row of a new unit and return it.
+def _is_not_in_a_group(_: Operation, unit: GpuUnit) -> None:
+    """Check that a unit can be stopped, started or deleted alone.
 
     Raises:
-        NameConflict: If the name is in use.
+        PhaseConflict: If the unit belongs to a group, which is complete or has no units.
     """
+    if unit.group_name:
+        msg = (
+            f"The GPU unit '{unit.name}' belongs to the group '{unit.group_name}', whose units run"
+            " together. Delete the group instead."
+        )
+        raise PhaseConflict(msg, details=[FieldError("group", unit.group_name)])
+
+
+def _can_start(operation: Operation, unit: GpuUnit) -> None:
+    _is_not_in_a_group(operation, unit)
+    _no_start_waits(operation, unit)
+
+
+def _no_start_waits(operation: Operation, unit: GpuUnit) -> None:
+    """Check that no earlier start of the unit waits for stock.
+
+    Raises:
+        PhaseConflict: If one waits. The new start would wait for the same unit.
+    """
+    requests = CapacityRequest.objects.filter(
+        unit=unit,
+        phase=RequestPhase.OPEN,
+        operation__kind=UnitOperation.START,
+        operation__phase__in=OPEN_PHASES,
+    )
+    first = requests.exclude(operation=operation).select_related("operation").first()
+    if first is not None:
+        msg = (
+            f"The GPU unit '{unit.name}' is already being started: the operation '{first}' waits"
+            " for stock. Wait, or cancel that operation."
+        )
+        raise PhaseConflict(msg, details=[FieldError("operationID", str(first))])
+
+
+def _insert(operation: Operation, body: GpuUnitCreate) -> GpuUnit:
+    """Insert the row of a new unit and return it."""
     row = GpuUnit(
         role=UnitRole.ACTIVE,
         tenant=operation.tenant,
@@ -154,25 +257,30 @@ def _insert(operation: Operation, body: GpuUnitCreate) -> GpuUnit:
         name=body.name,
         spec_name=body.spec_name,
     )
-    # The unique constraint decides: of two concurrent inserts, the second inserts no row.
-    GpuUnit.objects.bulk_create([row], ignore_conflicts=True)
-    row_id = operation.gpu_units.values_list("id", flat=True).first()
-    if row_id is None:
-        holders = GpuUnit.objects.filter(namespace=row.namespace, name=row.name)
-        raise name_conflict(holders, f"GPU unit '{body.name}'")
-    row.pk = row_id
+    holders = GpuUnit.objects.filter(namespace=row.namespace, name=row.name)
+    row_insert(row, partial(name_conflict, holders, f"GPU unit '{body.name}'"))
     return row
 
 
-def _insufficient(body: GpuUnitCreate) -> InsufficientCapacity:
+def _insufficient(body: GpuUnitCreate, waiting: int) -> InsufficientCapacity:
     if body.stock_name:
         msg = (
             f"The stock unit '{body.stock_name}' of the GPU spec '{body.spec_name}' cannot be"
             " claimed, because it is not ready or is already claimed. Choose another one."
         )
+    elif waiting:
+        requests = "1 request waits" if waiting == 1 else f"{waiting} requests wait"
+        msg = (
+            f"No stock unit of the GPU spec '{body.spec_name}' is left, because {requests} for"
+            " it. Send `wait` to join the queue."
+        )
     else:
-        msg = f"No stock unit of the GPU spec '{body.spec_name}' is ready. Try again later."
-    return InsufficientCapacity(msg)
+        withheld = withheld_text(stock_withheld(body.spec_name))
+        msg = (
+            f"No stock unit of the GPU spec '{body.spec_name}' is ready.{withheld} Try again"
+            " later."
+        )
+    return InsufficientCapacity(msg, waiting=waiting)
 
 
 def _request(

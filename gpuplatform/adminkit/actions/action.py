@@ -74,3 +74,6 @@ class Creation:
     title: str
     service: Callable[[ActionRequest], tuple[ActionResult, Any]]
     """Creates rows; returns the result and the first of them."""
+    consequence: Callable[[Values], str] = lambda _: ""
+    """Returns a description of the effects, with numbers, that a user has to confirm. If it is
+    empty, no confirmation is required."""

@@ -11,8 +11,7 @@ from functools import cache
 from typing import Any, ClassVar, Final
 
 from django import forms
-from django.utils.html import format_html, format_html_join
-from django.utils.safestring import SafeString
+from django.utils.html import format_html
 from typing_extensions import override
 
 from gpuplatform.adminkit.display.text import humanize
@@ -21,9 +20,8 @@ from gpuplatform.errors import PlatformError
 from gpuplatform.formats.model import SpecModel
 
 OPERATION_ID: Final = "operationID"
-CPU_HELP: Final = "Request and limit, as a Kubernetes quantity of at least 1m."
 MEMORY_HELP: Final = "Request and limit, as a Kubernetes quantity of at least 1Mi."
-Suggestions = Mapping[str, Callable[[], Iterable[str]]]
+Choices = Mapping[str, Callable[[], Iterable[str]]]
 _WHOLE: Final = re.compile("-?[0-9]{1,18}")
 
 
@@ -32,23 +30,6 @@ class TextField(forms.CharField):
 
     empty: ClassVar[Any] = ""
     """The value of an empty input in a form that changes an object; `None` leaves it unchanged."""
-
-
-class DatalistInput(forms.TextInput):
-    """A text input with suggestions; it also accepts other values."""
-
-    def __init__(self, values: Iterable[str], attrs: Mapping[str, Any]) -> None:
-        super().__init__(dict(attrs))
-        self._values = tuple(values)
-
-    @override
-    def render(
-        self, name: str, value: Any, attrs: dict[str, Any] | None = None, renderer: Any = None
-    ) -> SafeString:
-        list_id = f"{(attrs or {}).get('id', name)}_known"
-        line = super().render(name, value, {**(attrs or {}), "list": list_id}, renderer)
-        options = format_html_join("", '<option value="{}"></option>', zip(self._values))
-        return format_html('{}<datalist id="{}">{}</datalist>', line, list_id, options)
 
 
 class IntegerField(forms.CharField):
@@ -70,9 +51,9 @@ class CheckboxField(forms.BooleanField):
 
 
 class JsonField(forms.CharField):
-    """A JSON object or list."""
+    """A JSON object."""
 
-    empty: ClassVar[Mapping[str, Any]] = {}
+    empty: ClassVar[Any] = {}
     widget = forms.Textarea
 
     @override
@@ -92,6 +73,12 @@ class JsonField(forms.CharField):
     @override
     def prepare_value(self, value: Any) -> Any:
         return value if isinstance(value, str) else json.dumps(value, indent=2) if value else ""
+
+
+class JsonListField(JsonField):
+    """A JSON list."""
+
+    empty: ClassVar[Any] = []
 
 
 def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -115,10 +102,12 @@ class DeclaredForm(forms.Form):
     """Values of required fields of the declaration that the form does not contain."""
     required_names: ClassVar[frozenset[str]] = frozenset()
     """Fields that the form requires although the declaration has defaults for them."""
-    suggestions: ClassVar[Suggestions] = {}
-    """Functions that return the suggestions for a text field, by field name."""
+    choices: ClassVar[Choices] = {}
+    """Functions that return the values of a text field that can be selected, by field name."""
     defaults: ClassVar[Mapping[str, Any]] = {}
     """Initial values by field name."""
+    empty_values: ClassVar[Mapping[str, Any]] = {}
+    """Values of empty inputs by field name, in a form that changes an object."""
     is_change: ClassVar[bool] = False
     """Whether the form changes an object: it omits unchanged values, and an empty input clears the
     field."""
@@ -132,8 +121,8 @@ class DeclaredForm(forms.Form):
         for name in self.field_names:
             label, help_text = self.labels.get(name, ""), self.help_texts.get(name, "")
             field = declared_field(self.declaration, name, label, help_text)
-            if name in self.suggestions:
-                field.widget = _with_suggestions(field.widget, self.suggestions[name]())
+            if name in self.choices:
+                field.widget = _select(field.widget, self.choices[name]())
             field.widget.is_required |= name in self.required_names
             self.fields[name] = field
 
@@ -144,11 +133,16 @@ class DeclaredForm(forms.Form):
         for name in self.field_names:
             value = self.cleaned_data.get(name, "")
             if value == "":
-                value = self.fields[name].empty if self.is_change else None  # type: ignore[attr-defined]  # each field here has it
+                value = self._empty(name) if self.is_change else None
             if value is None or (self.is_change and value == self.initial.get(name)):
                 continue
             found[name] = value
         return found
+
+    def _empty(self, name: str) -> Any:
+        if name in self.empty_values:
+            return self.empty_values[name]
+        return self.fields[name].empty  # type: ignore[attr-defined]  # each field here has it
 
     @override
     def clean(self) -> dict[str, Any]:
@@ -187,6 +181,7 @@ def declared_field(
         "integer": IntegerField,
         "boolean": CheckboxField,
         "string": TextField,
+        "array": JsonListField,
     }
     kind = kinds.get(declared.get("type", ""), JsonField)
     text = _help(kind, help_text or str(declared.get("description", "")), example)
@@ -203,19 +198,18 @@ def datetime_field(help_text: str, **options: Any) -> forms.DateTimeField:
     return forms.DateTimeField(widget=widget, required=False, help_text=text, **options)
 
 
-def _with_suggestions(widget: forms.Widget, values: Iterable[str]) -> DatalistInput:
-    """Return the widget with suggestions, without `autocomplete="off"`, which hides them."""
-    attrs = {name: value for name, value in widget.attrs.items() if name != "autocomplete"}
-    widget_with_list = DatalistInput(values, attrs)
-    widget_with_list.is_required = widget.is_required
-    return widget_with_list
+def _select(widget: forms.Widget, values: Iterable[str]) -> forms.Select:
+    """Return a list of the values to select one from, which is empty at first."""
+    select = forms.Select(choices=[("", "---------"), *((value, value) for value in values)])
+    select.is_required = widget.is_required
+    return select
 
 
 def _attributes(kind: type[forms.Field], declared: Mapping[str, Any]) -> dict[str, Any]:
     if kind is IntegerField:
         bounds = {"min": declared.get("minimum"), "max": declared.get("maximum"), "step": 1}
         return {name: bound for name, bound in bounds.items() if bound is not None}
-    if kind is JsonField:
+    if issubclass(kind, JsonField):
         return {"rows": 7, "class": "vLargeTextField", "spellcheck": "false"}
     if kind is TextField:
         return {"class": "vTextField", "autocomplete": "off", "spellcheck": "false"}
@@ -225,7 +219,7 @@ def _attributes(kind: type[forms.Field], declared: Mapping[str, Any]) -> dict[st
 def _help(kind: type[forms.Field], text: str, example: Any) -> str:
     if kind is CheckboxField or example in ("", None, [], {}):
         return format_html("{}", text)
-    shown = json.dumps(example) if kind is JsonField else str(example)
+    shown = json.dumps(example) if issubclass(kind, JsonField) else str(example)
     return format_html("{} For example <code>{}</code>.", text, shown)
 
 

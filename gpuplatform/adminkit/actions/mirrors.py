@@ -6,6 +6,7 @@ from typing import Any, ClassVar, Final
 
 from django.contrib import admin
 from django.db.models import Q, QuerySet
+from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.text import capfirst
 from typing_extensions import override
@@ -160,6 +161,14 @@ def reconcile_action(noun: str, enqueue: Callable[[Any], object]) -> Action:
     )
 
 
+def _spec_name(row: Any) -> str:
+    """Return the name of the GPU spec of a row, marked if the catalogue does not have it."""
+    name = visible(row.spec_name)
+    if not name or getattr(row, "is_spec_catalogued", True):
+        return name
+    return format_html('{} <span class="off">(not in the catalogue)</span>', name)
+
+
 class MirrorAdmin(ActionAdmin):
     """A list of mirrored resources."""
 
@@ -185,7 +194,7 @@ class MirrorAdmin(ActionAdmin):
     sortable_by: ClassVar[tuple[str, ...]] = ("name", "namespace", "spec_column", "since")
 
     phase_column = column("Phase", mirror_badge)
-    spec_column = column("Spec", lambda row: visible(row.spec_name), ordering="spec_name")
+    spec_column = column("Spec", _spec_name, ordering="spec_name")
     since = column("Since", mirror_since, ordering="-phase_since")
 
     def __init__(self, model: Any, admin_site: admin.AdminSite) -> None:

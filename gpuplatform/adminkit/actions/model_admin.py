@@ -49,6 +49,8 @@ KEY: Final = "key"
 """The POST parameter that contains the prefix of the operationIDs."""
 SUBMITTED: Final = "submitted"
 """The POST parameter that marks a submitted form."""
+CONFIRMED: Final = "confirmed"
+"""The POST parameter that marks the confirmation of a creation."""
 EDIT: Final = "edit"
 """The POST parameter of the button that returns to the form."""
 _KEY: Final = re.compile("admin-[0-9a-f]{32}")
@@ -131,7 +133,10 @@ class ActionAdmin(ObjectAdmin):
         if request.method != "POST":
             return self._form_page(request, creation.title, creation.form(), creation)
         form, key = creation.form(request.POST), request.POST.get(KEY, "")
-        if _KEY.fullmatch(key) and form.is_valid():
+        if EDIT not in request.POST and _KEY.fullmatch(key) and form.is_valid():
+            consequence = creation.consequence(form.entered)
+            if consequence and CONFIRMED not in request.POST:
+                return self._creation_confirmation(request, creation, form, consequence)
             try:
                 result, row = creation.service(ActionRequest(None, key, form.entered))
             except PlatformError as error:
@@ -215,6 +220,20 @@ class ActionAdmin(ObjectAdmin):
             "lines": [(row.pk, self.line(row)) for row in possible],
             "impossible": list(impossible.items()),
             "impossible_count": len(selected) - len(possible),
+        }
+        return self._page(request, "confirm", context)
+
+    def _creation_confirmation(
+        self, request: HttpRequest, creation: Creation, form: DeclaredForm, consequence: str
+    ) -> HttpResponse:
+        context = {
+            "title": creation.title,
+            "action": {"label": creation.title},
+            "form": form,
+            "url": request.path,
+            "key": request.POST[KEY],
+            "consequence": consequence,
+            "is_creation": True,
         }
         return self._page(request, "confirm", context)
 

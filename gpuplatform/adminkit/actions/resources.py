@@ -44,13 +44,17 @@ class ResourceAdmin(ClusterSectionAdmin, MirrorAdmin):
     def deployment_of(self, row: Any) -> str:
         """Return the name of the Deployment and the Service that a resource owns."""
 
+    def has_job(self, _row: Any) -> bool:
+        """Return whether a Job with the same name may run the pods of a resource."""
+        return False
+
     @override
     def subject(self, request: HttpRequest, row: Any) -> Subject | None:
         if row.deleted_at or not row.uid:
             return None
         return Subject(
             *(self.resource_kind, row.namespace, row.name, row.uid),
-            *(self.owner_label, self.deployment_of(row)),
+            *(self.owner_label, self.deployment_of(row), self.has_job(row)),
         )
 
     def resource_detail(

@@ -79,6 +79,8 @@ def _timeline(pod: Manifest, events: Sequence[ObjectEvent]) -> PodTimeline:
 def _objects(found: Inspection) -> Iterator[RelatedRow]:
     if found.deployment is not None:
         yield _deployment(found.deployment)
+    if found.job is not None:
+        yield _job(found.job)
     for one in found.replica_sets:
         failure = condition(one, "ReplicaFailure")
         if failure.get("status") == "True":
@@ -101,6 +103,17 @@ def _deployment(one: Manifest) -> RelatedRow:
         shape = Shape.FAILED
         text += f" · {progress.get('message', '')}"
     return _line(one, "Deployment", shape, shortened(text, 400))
+
+
+def _job(one: Manifest) -> RelatedRow:
+    for type_, shape in (("Failed", Shape.FAILED), ("Complete", Shape.READY)):
+        found = condition(one, type_)
+        if found.get("status") == "True":
+            text = f"{type_} · {found.get('message') or found.get('reason') or ''}"
+            return _line(one, "Job", shape, shortened(text, 400))
+    if field(one, "spec", "suspend"):
+        return _line(one, "Job", Shape.OFF, "suspended")
+    return _line(one, "Job", Shape.PROGRESS, f"{number(one, 'status', 'active')} active")
 
 
 def _service(one: Manifest) -> RelatedRow:

@@ -14,12 +14,11 @@ from gpuplatform.formats.quantity import canonical
 from gpuplatform.kube.fields import field, items
 from gpuplatform.kube.kinds import Manifest
 from gpuplatform.reconciliation.inspection import Inspection
+from gpuplatform.workloads.resources import resource_in
 
 UNKNOWN: Final = "unknown"
 MISSING: Final = "not found"
 PLACEHOLDER_IMAGE: Final = "placeholder image"
-_GPU: Final = "/gpu"
-"""The suffix of the extended resource for GPUs of any vendor."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +42,9 @@ def actual_sizes(found: Inspection) -> ActualSizes | None:
     if found.deployment is not None:
         template = field(found.deployment, "spec", "template", "spec")
         return ActualSizes(list(_lines(spec, template)), "in the Deployment, which has no pods")
+    if found.job is not None:
+        template = field(found.job, "spec", "template", "spec")
+        return ActualSizes(list(_lines(spec, template)), "in the Job, which has no pods")
     missing, is_unknown = (UNKNOWN, True) if found.faults else (MISSING, False)
     lines = [
         Comparison(label, _desired_text(label, desired), missing, is_equal=is_unknown)
@@ -52,22 +54,22 @@ def actual_sizes(found: Inspection) -> ActualSizes | None:
 
 
 def _lines(spec: Manifest, pod: object) -> Iterator[Comparison]:
-    container = _main(pod)
+    container = _main(pod, spec)
     amounts = _limits(container)
-    gpus = [str(amount) for name, amount in amounts.items() if _is_gpu(name)]
-    actual = {
-        "Image": str(field(container, "image") or ""),
-        "CPU": str(amounts.get("cpu") or ""),
-        "Memory": str(amounts.get("memory") or ""),
-        "GPUs": gpus[0] if gpus else "",
-    }
+    named = {"CPU": "cpu", "Memory": "memory", "GPUs": resource_in(spec)}
     for label, desired in _desired(spec):
-        yield _line(label, desired, actual[label])
+        actual = amounts.get(named.get(label, label))
+        found = field(container, "image") if label == "Image" else actual
+        yield _line(label, desired, str(found or ""))
 
 
 def _desired(spec: Manifest) -> Iterator[tuple[str, str]]:
+    """Yield the label and the value of each size. Further resources have their name as label."""
     for label, key in (("Image", "image"), ("CPU", "cpu"), ("Memory", "memory"), ("GPUs", "gpu")):
         yield label, str(field(spec, key) or "")
+    further = field(spec, "resources")
+    for name, amount in further.items() if isinstance(further, dict) else ():
+        yield visible(str(name)), str(amount)
 
 
 def _line(label: str, desired: str, actual: str) -> Comparison:
@@ -92,16 +94,12 @@ def _text(value: str) -> str:
     return visible(shortened(value, 512))
 
 
-def _main(pod: object) -> Manifest:
+def _main(pod: object, spec: Manifest) -> Manifest:
     """Return the container that has the GPUs; a pod can also contain a sidecar."""
     containers = items(pod, "containers")
-    with_gpu = (one for one in containers if any(map(_is_gpu, _limits(one))))
+    with_gpu = (one for one in containers if resource_in(spec) in _limits(one))
     first: Manifest = containers[0] if containers else {}
     return next(with_gpu, first)
-
-
-def _is_gpu(name: object) -> bool:
-    return str(name).endswith(_GPU)
 
 
 def _limits(container: object) -> Manifest:

@@ -34,8 +34,14 @@ PHASE_SHAPES: Mapping[str, Shape] = MappingProxyType(
         "Stopped": Shape.OFF,
         "Terminating": Shape.PROGRESS,
         "Queued": Shape.WAITING,
+        "Pulling": Shape.PROGRESS,
+        "Present": Shape.READY,
+        "Open": Shape.WAITING,
+        "Granted": Shape.READY,
+        "Closed": Shape.OFF,
         "Expired": Shape.FAILED,
         "DeadLettered": Shape.FAILED,
+        "Delivered": Shape.READY,
         "Deleted": Shape.OFF,
     }
 )

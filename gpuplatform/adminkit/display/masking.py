@@ -1,4 +1,4 @@
-"""Masking of values that can be secret: environment variables, headers and managed fields.
+"""Masking of values that can be secret, such as environment variables, headers and webhooks.
 
 The users who view a page are not always the authors of the template. The names of variables are
 kept, because they help with debugging. This module is pure.
@@ -10,6 +10,7 @@ from typing import Any, Final
 
 MASK: Final = "(hidden)"
 _VARIABLES: Final = frozenset({"env", "envs"})
+_WEBHOOK: Final = "onDone"
 _BOOKKEEPING: Final = frozenset(
     # The annotation contains a copy of the spec with all values.
     {"managedFields", "kubectl.kubernetes.io/last-applied-configuration"}
@@ -30,16 +31,23 @@ def masked_headers(headers: Mapping[str, str]) -> dict[str, str]:
 
 
 def masked(document: Any) -> Any:
-    """Return a copy of a JSON document in which the values of environment variables are masked."""
+    """Return a copy of a JSON document with masked environment variables and webhooks."""
     if isinstance(document, list):
         return [masked(one) for one in document]
     if not isinstance(document, Mapping):
         return document
     return {
-        key: _variables(value) if key in _VARIABLES else masked(value)
+        key: _masked_field(key, value)
         for key, value in document.items()
         if key not in _BOOKKEEPING
     }
+
+
+def _masked_field(key: str, value: Any) -> Any:
+    if key in _VARIABLES:
+        return _variables(value)
+    # The URL of a webhook often contains a secret.
+    return MASK if key == _WEBHOOK else masked(value)
 
 
 def _variables(value: Any) -> Any:

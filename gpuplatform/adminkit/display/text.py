@@ -5,6 +5,8 @@ marks, and limits the length. Templates load its filters with `{% load adminkit 
 """
 
 import re
+from collections import Counter
+from collections.abc import Iterable
 from typing import Any, Final
 
 import yaml
@@ -13,6 +15,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from gpuplatform.adminkit.display.masking import masked
+from gpuplatform.workloads.resources import GPU_RESOURCE
 
 register = template.Library()
 
@@ -116,6 +119,41 @@ def counted(number: int, noun: str, singular: str = "", plural: str = "") -> str
     """Return a number with its noun and an optional verb: `1 GPU is`, `2 GPUs are`."""
     name, verb = (noun, singular) if number == 1 else (f"{noun}s", plural)
     return f"{number:,} {name} {verb}".rstrip()
+
+
+def gpus_text(number: int, resource_name: str = GPU_RESOURCE) -> str:
+    """Return a number of units of a GPU resource: `2 GPUs`, `7 nvidia.com/mig-1g.10gb`."""
+    if resource_name == GPU_RESOURCE:
+        return counted(number, "GPU")
+    return f"{number:,} {visible(resource_name)}"
+
+
+def gpu_value(number: int, resource_name: str) -> str:
+    """Return a number of GPUs as a value: `2`, or with another resource `7 amd.com/gpu`."""
+    is_default = resource_name == GPU_RESOURCE
+    return str(number) if is_default else f"{number} {visible(resource_name)}"
+
+
+def resources_value(resources: object) -> str:
+    """Return further resources as a value: `1 rdma/hca, 4000 nvidia.com/gpumem`."""
+    found = resources if isinstance(resources, dict) else {}
+    return visible(", ".join(f"{amount} {name}" for name, amount in found.items()))
+
+
+def all_gpus_text(numbers: Iterable[tuple[str, int]], *, sign: str = "") -> str:
+    """Return the sums of the numbers of GPUs by resource: `2 GPUs and 7 amd.com/gpu`.
+
+    Numbers of different resources are never added. `sign` precedes positive numbers.
+    """
+    sums = Counter[str]()
+    for resource, number in numbers:
+        sums[resource] += number
+    held = {resource: number for resource, number in sums.items() if number} or {GPU_RESOURCE: 0}
+    ordered = sorted(held.items(), key=lambda one: (one[0] != GPU_RESOURCE, one[0]))
+    return " and ".join(
+        f"{sign if number >= 0 else ''}{gpus_text(number, resource)}"
+        for resource, number in ordered
+    )
 
 
 def as_yaml(document: Any) -> str:

@@ -3,6 +3,7 @@
 from abc import ABCMeta, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from dataclasses import field as dataclass_field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias
 
@@ -55,7 +56,8 @@ class Usage:
 
     units: int = 0
     failed: int = 0
-    gpus: int = 0
+    gpus: Mapping[str, int] = dataclass_field(default_factory=dict)
+    """The number of GPUs by resource."""
 
 
 def set_required_message(fields: Mapping[str, forms.Field]) -> None:

@@ -17,8 +17,14 @@ FAILED_CAP: Final = 1_000
 
 _GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("Platform", ("operations.operation",)),
-    ("Inventory", ("inventory.gpuspec", "inventory.stockpool", "units.stockunit")),
-    ("Units", ("units.activeunit", "units.unithistory")),
+    (
+        "Inventory",
+        ("inventory.node", "inventory.gpuspec", "inventory.stockpool", "units.stockunit"),
+    ),
+    (
+        "Units",
+        ("units.activeunit", "units.unitgroup", "units.capacityrequest", "units.unithistory"),
+    ),
     ("Serverless", ("serverless.function", "serverless.invocation")),
     (
         "Schedules",

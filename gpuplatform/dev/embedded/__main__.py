@@ -29,6 +29,9 @@ def main() -> int:
         die_with_parent(signal.SIGTERM)
     try:
         options = Options.from_environment(with_config_file(os.environ))
+        if not options.data.path.exists():
+            # A start that is rejected because of its port leaves no directory behind.
+            choose_port(options.requested_port, DEFAULT_PORT)
         options.data.create()
         with options.data.owned():
             return _run(options)
@@ -58,11 +61,10 @@ def _run(options: Options) -> int:
     data.write_addresses(layout.addresses())
     data.write_metrics_targets({} if is_recovery else layout.metrics_ports)
 
-    def when_ready() -> None:
-        if is_recovery:
-            os.kill(os.getpid(), signal.SIGTERM)  # Recovery is complete; stop the servers.
-        else:
+    def when_ready() -> bool:
+        if not is_recovery:
             console.plain(table(layout, shows_password=is_first_run))
+        return not is_recovery
 
     def stop() -> None:
         data.mark_stopping()

@@ -1,8 +1,9 @@
 """The demo requests that `make run` sends to the public API on the first start of a platform.
 
-They create three stock pools (one that becomes ready, one whose image cannot be pulled, and one
-that requests more GPUs than exist), three stock units, a GPU unit that claims one of them, and a
-function that is invoked once. The operationIDs are constant, so the requests are idempotent.
+They create two GPU specs, three stock pools (one that becomes ready, one whose image cannot be
+pulled, and one that requests more GPUs than exist), three stock units, a GPU unit that claims one
+of them, and a function that is invoked once. The operationIDs are constant, so the requests are
+idempotent.
 """
 
 import argparse
@@ -50,6 +51,26 @@ _NGINX = "docker.io/library/nginx:1.27"
 _HTTP = {"ports": [{"name": "http", "port": 80}]}
 
 DEMO_REQUESTS: tuple[DemoRequest, ...] = (
+    DemoRequest(
+        "/operator/gpu-specs",
+        {
+            "operationID": "demo-spec-1",
+            "name": "h100-1g",
+            "description": "One H100",
+            "cpu": "4",
+            "memory": "16Gi",
+            "gpu": 1,
+        },
+    ),
+    DemoRequest(
+        "/operator/gpu-specs",
+        {
+            "operationID": "demo-spec-2",
+            "name": "h100-64g",
+            "description": "More GPUs than a node has",
+            "gpu": 64,
+        },
+    ),
     _pool(
         "demo-ready",
         operationID="demo-1",
@@ -80,9 +101,6 @@ DEMO_REQUESTS: tuple[DemoRequest, ...] = (
         {
             "operationID": "demo-4",
             "specName": "h100-1g",
-            "cpu": "4",
-            "memory": "16Gi",
-            "gpu": 1,
             "replicas": 3,
         },
     ),

@@ -1,6 +1,8 @@
 """Selection of loopback ports for the embedded servers and the web server."""
 
+import itertools
 import os
+import random
 import socket
 from dataclasses import dataclass
 
@@ -9,16 +11,33 @@ from gpuplatform.dev.embedded.errors import StartError
 LOOPBACK = "127.0.0.1"
 
 
-def free_port() -> int:
-    """Return the number of a loopback port that is currently free."""
-    with socket.socket() as probe:
-        probe.bind((LOOPBACK, 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
 LOWEST_OPEN_PORT = 1024
 """Lowest port that unprivileged users can bind by default on Linux."""
+
+SERVER_PORTS = range(10240, 32768)
+"""Ports of embedded servers: below those that Linux and macOS assign to outgoing connections."""
+
+
+def free_port() -> int:
+    """Return the number of a loopback port that is currently free (see `free_ports`)."""
+    return free_ports(1)[0]
+
+
+def free_ports(count: int) -> list[int]:
+    """Return the numbers of different loopback ports that are currently free.
+
+    No outgoing connection of another process can get a port before the server listens.
+
+    Raises:
+        StartError: If too few ports were found.
+    """
+    candidates = random.sample(SERVER_PORTS, 100)
+    if len(found := list(itertools.islice(filter(is_free, candidates), count))) < count:
+        raise StartError(
+            f"No free port was found between {SERVER_PORTS.start} and {SERVER_PORTS.stop - 1}."
+            " Stop processes that listen on these ports."
+        )
+    return found
 
 
 def may_listen(port: int) -> bool:

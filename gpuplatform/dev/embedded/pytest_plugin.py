@@ -2,7 +2,8 @@
 
 The option `-p` in pyproject.toml loads the plugin before pytest-django reads the settings. The
 main process of pytest starts the servers; `DATABASE_URL` and `REDIS_URL` each replace an embedded
-server. Each xdist worker has its own PostgreSQL database and its own Valkey database.
+server. Each xdist worker has its own PostgreSQL database and its own Valkey database. A run of
+tests in `tests/pure` starts no server.
 """
 
 import fcntl
@@ -29,6 +30,15 @@ FIXED = {
     "NO_COLOR": "1",
 }
 """Environment variables of all tests, which override the variables of the shell."""
+
+WITHOUT_SERVERS = {
+    "DATABASE_URL": "postgres://app@127.0.0.1:1/app",
+    "REDIS_URL": "redis://127.0.0.1:1/0",
+}
+"""Environment variables of tests that need no server. Nothing listens on these addresses."""
+
+PURE = Path(__file__).parents[3] / "tests" / "pure"
+"""The directory of the tests that need no server."""
 
 PREFIX = "gpuplatform-test-"
 SETUP_SECONDS = 60
@@ -83,10 +93,19 @@ def _remove_abandoned() -> None:
             continue
 
 
-def _start_servers() -> _Servers:
+def _needs_no_server(config: pytest.Config) -> bool:
+    """Return whether the command line selects only tests in `tests/pure`."""
+    selected = [one.partition("::")[0] for one in config.known_args_namespace.file_or_dir]
+    paths = [config.invocation_params.dir / one for one in selected]
+    return bool(paths) and all(path.resolve().is_relative_to(PURE) for path in paths)
+
+
+def _start_servers(*, is_pure: bool) -> _Servers:
     _remove_abandoned()
     servers = _Servers()
     data = servers.data.path
+    if is_pure:
+        os.environ.update(WITHOUT_SERVERS)
     if not os.environ.get("DATABASE_URL"):
         postgres = Postgres.prepare(data, free_port(), is_durable=False)
         os.environ["DATABASE_URL"] = servers.start(postgres)
@@ -110,5 +129,5 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
     if worker := os.environ.get("PYTEST_XDIST_WORKER"):
         _select_broker_database(worker)
         return
-    servers = _start_servers()
+    servers = _start_servers(is_pure=_needs_no_server(early_config))
     early_config.add_cleanup(servers.stop)

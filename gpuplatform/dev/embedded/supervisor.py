@@ -96,15 +96,16 @@ class Supervisor:
 
     def run(
         self,
-        on_ready: Callable[[], None] = lambda: None,
+        on_ready: Callable[[], bool] = lambda: True,
         on_stop: Callable[[], None] = lambda: None,
     ) -> int:
         """Start all parts, wait, stop all parts, and return the exit code.
 
-        `on_ready` is called when all parts are ready, and `on_stop` when stopping begins. The exit
-        code is 0 after a stop signal. If a part failed, the exit code is the exit code of the
-        part, or 128 plus the signal number if a signal killed the part. The exit code is 1 if the
-        part exited with 0 but should keep running, or if the part was not ready in time.
+        `on_ready` is called when all parts are ready, and returns whether the parts keep running.
+        `on_stop` is called when stopping begins. The exit code is 0 after a stop signal, or if
+        `on_ready` returned false. If a part failed, the exit code is the exit code of the part, or
+        128 plus the signal number if a signal killed the part. The exit code is 1 if the part
+        exited with 0 but should keep running, or if the part was not ready in time.
         """
         exit_code = 0
         with self._signals():
@@ -147,7 +148,7 @@ class Supervisor:
             self._stop_times = StopTimes(0.0, 0.0)
         self._received = signal.Signals(number)
 
-    def _keep_running(self, on_ready: Callable[[], None]) -> None:
+    def _keep_running(self, on_ready: Callable[[], bool]) -> None:
         was_ready = False
         while self._received is None:
             for running in self._running.values():
@@ -158,7 +159,8 @@ class Supervisor:
             )
             if is_settled and not was_ready:
                 was_ready = True
-                on_ready()
+                if not on_ready():
+                    return
             self._read_output(None if is_settled else PROBE_SECONDS)
         self._console.note(f"Stopping after {self._received.name}.")
 

@@ -14,8 +14,11 @@ from serverless.phases import (
     FUNCTION_REASONS,
     FUNCTION_WAITS,
     INVOCATION_STATES,
+    WEBHOOK_FAILURES,
+    WEBHOOK_STATES,
 )
-from units.phases import UNIT_PHASES, UNIT_REASONS, UNIT_WAITS
+from units.drain_states import DRAIN_STATES
+from units.phases import QUEUE_CAUSES, UNIT_PHASES, UNIT_REASONS, UNIT_WAITS
 
 _INTRODUCTION: Final = """\
 # Reasons and codes
@@ -25,14 +28,17 @@ _INTRODUCTION: Final = """\
 A *phase* summarizes the state of an object, a *reason* explains the phase, and a *code* explains
 why a request was rejected or an operation failed. These values are stable. The message next to a
 value is human-readable and can change. The API, the admin, `kubectl` and Events show the same
-values. Events have two additional reasons: `Scaled` (the number of pods of a pool was changed) and
-`Deleted` (the object was deleted).
+values. Events have four additional reasons: `Scaled` (the number of pods of a pool was changed),
+`Deleted` (the object was deleted), `NodeDrainNotice` (the unit will be stopped because its node is
+being drained) and `NodeDrained` (the unit is stopped for that reason).
 
 - [Stock pools](#stock-pools)
 - [GPU units](#gpu-units)
+- [Drains of nodes](#drains-of-nodes)
 - [Causes](#causes)
 - [Functions](#functions)
 - [Invocations](#invocations)
+- [Webhooks](#webhooks)
 - [Operations](#operations)
 - [Error codes](#error-codes)
 """
@@ -64,14 +70,18 @@ def _parts() -> Iterator[str]:
     yield _INTRODUCTION
     yield "\n## Stock pools\n" + _phases("phase", POOL_PHASES) + _reasons("reason", POOL_REASONS)
     yield "\n## GPU units\n" + _phases("phase", UNIT_PHASES) + _reasons("reason", UNIT_REASONS)
+    yield "\n## Drains of nodes\n" + _reasons("state", DRAIN_STATES)
     yield "\n## Causes\n" + _CAUSES + _reasons("cause", {**FAILURE_CAUSES, **DELAY_CAUSES})
     yield "\n## Functions\n"
     yield _phases("phase", FUNCTION_PHASES) + _reasons("reason", FUNCTION_REASONS)
     yield "\n## Invocations\n" + _phases("state", INVOCATION_STATES)
     yield _reasons("failure class", FAILURE_CLASSES)
+    yield "\n## Webhooks\n" + _phases("state", WEBHOOK_STATES)
+    yield _reasons("reason of a failed attempt", WEBHOOK_FAILURES)
     yield "\n## Operations\n" + _phases("phase", OPERATION_PHASES) + _OPERATIONS
     yield _reasons("any operation waits", OPERATION_WAITS)
     yield _reasons("an operation on units waits", UNIT_WAITS)
+    yield _reasons("requests in the capacity queue wait", QUEUE_CAUSES)
     yield _reasons("an operation on functions waits", FUNCTION_WAITS)
     yield "\n## Error codes\n" + _CODES + "\n| code | status | meaning | what to do |\n"
     yield "|---|---|---|---|\n"

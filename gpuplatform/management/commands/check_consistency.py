@@ -22,8 +22,8 @@ class Command(BaseCommand):
     """The command `check_consistency`."""
 
     help = (
-        "Compares the database with the cluster and lists leaked, lost, doubled and orphaned"
-        " objects. Exits with 1 if there is any such object. Changes nothing."
+        "Compares the database with the cluster and lists leaked, lost, doubled, orphaned and"
+        " miscounted objects. Exits with 1 if there is any such object. Changes nothing."
     )
 
     @override

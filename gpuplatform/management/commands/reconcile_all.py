@@ -55,7 +55,8 @@ class Command(BaseCommand):
     def _enqueue(self, cluster: Cluster) -> None:
         if gate.cluster_state().recovery_reason or not epoch.matches():
             msg = (
-                "The epochs of the cluster and the database differ. Run 'manage.py recover' first."
+                "The epochs of the cluster and the database differ. Stop the platform and run"
+                f" '{epoch.recovery_command()}'."
             )
             raise CommandError(msg)
         pools, units = set(compare_pools(cluster)), set(compare_units(cluster))

@@ -1,4 +1,4 @@
-"""`manage.py run_result_store`: publish invocations to the queue, and store their results."""
+"""`manage.py run_result_store`: publish invocations, store their results, and send webhooks."""
 
 import threading
 from collections.abc import Callable
@@ -17,6 +17,7 @@ from serverless.loops.relay import Relay
 from serverless.loops.repeat import run_repeatedly
 from serverless.loops.result_store import ResultStore
 from serverless.loops.sweep import SWEEP_SECONDS, Sweep
+from serverless.loops.webhooks import Webhooks
 
 HEARTBEAT_SECONDS: Final = FRESH_SECONDS / 8
 
@@ -24,14 +25,17 @@ HEARTBEAT_SECONDS: Final = FRESH_SECONDS / 8
 class Command(BaseCommand):
     """The command `run_result_store`. It exits on SIGTERM or SIGINT."""
 
-    help = "Publishes invocations to the queue and stores their results. Replicas share the work."
+    help = (
+        "Publishes invocations to the queue, stores their results and sends webhooks. Replicas"
+        " share the work."
+    )
 
     @override
     def handle(self, *args: Any, **options: Any) -> None:
         stop = stop_on_signals()
         queue = required_queue()
         serve(lambda: bytes)  # Only /livez is used, so /metrics is empty.
-        sweep, expiry = Sweep(queue), Expiry(queue)
+        sweep, expiry, webhooks = Sweep(queue), Expiry(queue), Webhooks()
 
         def sweep_once() -> None:
             sweep.step()
@@ -52,6 +56,7 @@ class Command(BaseCommand):
             _Loop("dead letters", DeadLetters(queue).step, stop),
             _Loop("sweep", sweep_once, stop),
             _Loop("expiry", expire_once, stop),
+            _Loop("webhooks", webhooks.step, stop, webhooks.finish),
         ]
         for loop in loops:
             loop.start()
@@ -68,9 +73,15 @@ class Command(BaseCommand):
 class _Loop(threading.Thread):
     """A loop of the process. An unexpected error in a loop stops all loops."""
 
-    def __init__(self, name: str, step: Callable[[], object], stop: threading.Event) -> None:
+    def __init__(
+        self,
+        name: str,
+        step: Callable[[], object],
+        stop: threading.Event,
+        finish: Callable[[], object] = lambda: None,
+    ) -> None:
         super().__init__(name=name)
-        self._step = step
+        self._step, self._finish = step, finish
         self._stop_event = stop
         self.has_ended = False
 
@@ -78,6 +89,7 @@ class _Loop(threading.Thread):
     def run(self) -> None:
         try:
             run_repeatedly(self._step, self._stop_event, self.name)
+            self._finish()
             self.has_ended = True
         finally:
             self._stop_event.set()

@@ -22,15 +22,18 @@ PAUSE_SECONDS = 0.5
 class Command(BaseCommand):
     """The command `seed_stock`. Idempotent if the operationID is given."""
 
-    help = "Seeds stock of a GPU spec. The stock units are created in the background; see --wait."
+    help = (
+        "Seeds stock of a GPU spec of the catalogue. The stock units are created in the"
+        " background; see --wait. The command spec_create adds a GPU spec."
+    )
 
     @override
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("spec", help="Name of the GPU spec.")
         parser.add_argument("number", type=int, help="Number of stock units to create.")
-        parser.add_argument("--cpu", help="CPU of each unit as a Kubernetes quantity.")
-        parser.add_argument("--memory", help="Memory of each unit as a Kubernetes quantity.")
-        parser.add_argument("--gpu", type=int, help="Number of GPUs of each unit.")
+        parser.add_argument("--cpu", help="CPU of each unit, if it must be checked.")
+        parser.add_argument("--memory", help="Memory of each unit, if it must be checked.")
+        parser.add_argument("--gpu", type=int, help="GPUs of each unit, if they must be checked.")
         parser.add_argument(
             "--operation-id",
             help="Idempotency key of the request. By default, a new one is generated and printed.",

@@ -7,7 +7,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from gpuplatform.api.endpoint import Sample
-from gpuplatform.operations.api.serializers import ADDRESSES, OperationReply
+from gpuplatform.operations.api.serializers import ADDRESSES, OperationReply, operation_replies
 from gpuplatform.operations.phases import OperationPhase
 from gpuplatform.operations.services import Accepted
 from gpuplatform.tenancy.callers import scope_of
@@ -57,8 +57,11 @@ def accepted_reply(request: Request, result: Accepted) -> Response:
     headers = {"Location": location}
     if result.is_replay:
         headers["Idempotent-Replayed"] = "true"
+    [reply] = (
+        operation_replies([operation]) if result.is_replay else [OperationReply.of(operation)]
+    )
     return Response(
-        OperationReply.of(operation),
+        reply,
         status=status.HTTP_200_OK if result.is_replay else status.HTTP_202_ACCEPTED,
         headers=headers,
     )

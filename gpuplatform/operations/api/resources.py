@@ -1,6 +1,7 @@
 """Query parameters and response fields that the routes of all custom resources have."""
 
 from datetime import datetime
+from functools import partial
 from typing import Annotated, Any, Self, TypeVar
 
 from django.db.models import QuerySet
@@ -8,11 +9,19 @@ from pydantic import AliasPath, BeforeValidator, Field
 
 from gpuplatform.api.conditions import ConditionReply, conditions_of
 from gpuplatform.api.query import PageQuery, Several, Word
-from gpuplatform.api.schema import NullIfEmpty, Reply
+from gpuplatform.api.schema import NullIfEmpty, Reply, SchemaOf, conforming_block
 from gpuplatform.reconciliation.models import MirrorRow
 from gpuplatform.workloads.causes import StartupCause
+from gpuplatform.workloads.placement import Placement
+from gpuplatform.workloads.resources import resource_in
 
 RowT = TypeVar("RowT", bound=MirrorRow)
+
+
+def _amounts(value: object) -> dict[str, str] | None:
+    found = value if isinstance(value, dict) else {}
+    return {str(name): str(amount) for name, amount in found.items()} or None
+
 
 Message = Annotated[
     str,
@@ -26,6 +35,19 @@ Cause = Annotated[
         " null if no pod has a problem."
     ),
 ]
+
+
+ResourceNameText = Annotated[
+    str, BeforeValidator(lambda name: resource_in({"resourceName": name}))
+]
+"""The resource that `gpu` counts in a spec, which any client of the cluster may have written."""
+ResourceAmounts = Annotated[dict[str, str] | None, BeforeValidator(_amounts)]
+"""The further resources of a spec; null if there are none, or if another client wrote no map."""
+PlacementBlock = Annotated[
+    Annotated[dict[str, Any], SchemaOf(Placement)] | None,
+    BeforeValidator(partial(conforming_block, Placement)),
+]
+"""The placement of a spec; null if it is absent, or if another client wrote another value."""
 
 
 def _without_default(schema: dict[str, Any]) -> None:
@@ -75,6 +97,12 @@ class ResourceReply(Reply):
     name: str = Field(description="Name of the resource.")
     namespace: str = Field(description="Namespace of the resource.")
     spec_name: str = Field(description="Name of the GPU spec.", examples=["h100-1g"])
+    is_spec_catalogued: bool = Field(
+        alias="specCatalogued",
+        description="Whether the catalogue has the GPU spec. False if it was deleted, or if"
+        " another client of the cluster named it.",
+        examples=[True],
+    )
     phase: str = Field(description="Summary of the state of the resource.")
     reason: str = Field(description="Code that explains the phase.")
     message: Message

@@ -1,5 +1,6 @@
 """Response models of operations."""
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Final, Self
 
@@ -8,8 +9,9 @@ from pydantic import Field
 from gpuplatform.api.schema import Reply
 from gpuplatform.errors import error_classes
 from gpuplatform.operations.models import Operation
-from gpuplatform.operations.phases import OperationPhase
-from gpuplatform.operations.registry import kind_names
+from gpuplatform.operations.phases import OperationPhase, OperationWait
+from gpuplatform.operations.registry import QueuePlace, kind_names, queue_places
+from gpuplatform.operations.waits import Wait, waits_of
 
 _UID_EXAMPLE: Final = "9b2f6a0e-5f0d-4c56-9d0a-7f6a4a2f3c11"
 
@@ -65,6 +67,31 @@ class OperationError(Reply):
     )
 
 
+class WaitReply(Reply):
+    """Reason why an open operation waits."""
+
+    reason: str = Field(
+        description="Code of the reason.",
+        examples=[OperationWait.CLUSTER_UNAVAILABLE.value],
+    )
+    message: str = Field(
+        description="Human-readable reason.", examples=["The cluster does not respond."]
+    )
+    since: datetime = Field(description="Time since which the operation waits for this reason.")
+
+
+class QueueReply(Reply):
+    """Place in the queue of a GPU spec."""
+
+    position: int = Field(description="Position, starting at 1.", examples=[3])
+    ahead: int = Field(description="Number of requests before this one.", examples=[2])
+    estimate_seconds: Sequence[int] | None = Field(
+        validation_alias="seconds",
+        description="Estimated range of the remaining seconds; null if unknown.",
+        examples=[[60, 180]],
+    )
+
+
 class OperationReply(Reply):
     """An accepted request and its outcome. `Succeeded` means stored in the cluster, not ready."""
 
@@ -93,6 +120,13 @@ class OperationReply(Reply):
             }
         ],
     )
+    waiting: WaitReply | None = Field(
+        description="Reason why the operation waits. Null if it has just been accepted, is"
+        " executed, or has ended."
+    )
+    queue: QueueReply | None = Field(
+        description="Place in the queue for stock; null if it does not wait for stock."
+    )
     error: OperationError | None = Field(
         description="Error of the operation. Null unless the operation has failed."
     )
@@ -105,8 +139,16 @@ class OperationReply(Reply):
     )
 
     @classmethod
-    def of(cls, operation: Operation) -> Self:
-        """Return the response for an operation."""
+    def of(
+        cls, operation: Operation, wait: Wait | None = None, place: QueuePlace | None = None
+    ) -> Self:
+        """Return the response for an operation.
+
+        Args:
+            operation: The operation.
+            wait: The reason why it waits, if any.
+            place: Its place in the queue for stock, if it waits for stock.
+        """
         failed = operation.phase == OperationPhase.FAILED
         return cls(
             operation_id=operation.operation_id,
@@ -114,6 +156,8 @@ class OperationReply(Reply):
             phase=OperationPhase(operation.phase),
             progress=Progress(done=operation.progress_done, total=operation.progress_total),
             object=_reference(operation),
+            waiting=WaitReply.model_validate(wait) if wait else None,
+            queue=QueueReply.model_validate(place) if place else None,
             error=OperationError(
                 code=operation.error_code,
                 message=operation.error_message,
@@ -127,10 +171,18 @@ class OperationReply(Reply):
         )
 
 
+def operation_replies(operations: Sequence[Operation]) -> list[OperationReply]:
+    """Return the responses for operations, with the reasons why they wait."""
+    waits, places = waits_of(operations), queue_places(operations)
+    return [OperationReply.of(one, waits.get(one.pk), places.get(one.pk)) for one in operations]
+
+
 ADDRESSES: Final = {
     "StockPool": "/api/v1/operator/stockpools/{name}?namespace={namespace}",
     "GPUUnit": "/api/v1/gpu-units/{name}",
+    "UnitGroup": "/api/v1/unit-groups/{name}",
     "GPUSpec": "/api/v1/operator/gpu-specs/{name}",
+    "Node": "/api/v1/operator/nodes/{name}",
     "Operation": "/api/v1/operator/jobs/{name}?tenant={tenant}",
     "Function": "/api/v1/serverless/functions/{name}",
     "Invocation": "/api/v1/serverless/invocations/{name}",

@@ -12,13 +12,14 @@ from gpuplatform.errors import (
     NameConflict,
     NotFound,
     PhaseConflict,
+    QueueFull,
     StaleEtag,
 )
 from gpuplatform.formats.model import SpecModel
 from gpuplatform.formats.operation_id import OperationID
 from gpuplatform.operations.api.filters import JobsQuery, OperationsQuery, TenantQuery
 from gpuplatform.operations.api.replies import accepted, accepted_reply
-from gpuplatform.operations.api.serializers import OperationReply
+from gpuplatform.operations.api.serializers import OperationReply, operation_replies
 from gpuplatform.operations.interventions import (
     OPERATION_KIND,
     Intervention,
@@ -69,7 +70,7 @@ class Job(ApiView):
     )
     def get(self, request: Request, *, operation_id: str, query: TenantQuery) -> Response:
         """Return the current state of the operation."""
-        return Response(OperationReply.of(operation_get(_tenant(request, query), operation_id)))
+        return _one(_tenant(request, query), operation_id)
 
 
 class JobCancel(ApiView):
@@ -103,7 +104,9 @@ class JobRetry(ApiView):
         body=JobAction,
         query=TenantQuery,
         replies=accepted("stockpool.create", "StockPool", "h100", namespace="default"),
-        errors=[NotFound, PhaseConflict, NameConflict, InsufficientCapacity, StaleEtag],
+        errors=[
+            *(NotFound, PhaseConflict, NameConflict, InsufficientCapacity, QueueFull, StaleEtag)
+        ],
     )
     def post(
         self, request: Request, *, operation_id: str, body: JobAction, query: TenantQuery
@@ -141,12 +144,17 @@ class OwnOperation(ApiView):
     )
     def get(self, request: Request, *, operation_id: str) -> Response:
         """Return the current state of the operation."""
-        return Response(OperationReply.of(operation_get(caller_of(request).tenant, operation_id)))
+        return _one(caller_of(request).tenant, operation_id)
 
 
 def _page(tenant: Tenant, query: OperationsQuery) -> Response:
     page = paginate(query.applied_to(operations_of(tenant)), query)
-    return Response(mapped(page, [OperationReply.of(row) for row in page.rows]))
+    return Response(mapped(page, operation_replies(page.rows)))
+
+
+def _one(tenant: Tenant, operation_id: str) -> Response:
+    [reply] = operation_replies([operation_get(tenant, operation_id)])
+    return Response(reply)
 
 
 def _tenant(request: Request, query: TenantQuery) -> Tenant:

@@ -3,10 +3,10 @@
 import pytest
 
 from tests.fakes.api import Api
-from tests.fakes.installed import broker, cluster
+from tests.fakes.installed import broker, catalogue, cluster
 from tests.fakes.queue_server import queue_server
 
-__all__ = ["api", "broker", "cluster", "queue_server"]
+__all__ = ["api", "broker", "catalogue", "cluster", "queue_server"]
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Health: always 200 and quickly; `ready` exactly if every part is ok; unknown counts are null."""
+"""Health: always a quick 200; `ready` if all parts are healthy; unknown counts are null."""
 
 import time
 from collections.abc import Iterator
@@ -27,12 +27,12 @@ from tests.fakes.queue_server import QueueServer
 HEALTH = "/api/v1/health"
 
 COMMITTING = pytest.mark.django_db(transaction=True, serialized_rollback=True)
-"""Health reads in other threads, which see committed rows only."""
+"""Health reads in other threads, which read only committed rows."""
 
 
 @contextmanager
 def database_away(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Point every new connection at a closed port."""
+    """Configure an unused port for new connections to the database."""
     with monkeypatch.context() as patch:
         connection.close()
         patch.setitem(connection.settings_dict, "PORT", str(free_port()))
@@ -42,7 +42,7 @@ def database_away(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @contextmanager
 def database_read_only(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Have every new session refuse writes, as a standby does after a fail-over."""
+    """Configure new sessions as read-only, as a standby server does after a fail-over."""
     with monkeypatch.context() as patch:
         connection.close()
         options = dict(connection.settings_dict["OPTIONS"])
@@ -67,7 +67,7 @@ def codes(document: dict[str, Any]) -> dict[str, HealthCode]:
 
 
 def asked(api: Api) -> Answer:
-    """Ask for the health; it has to come soon."""
+    """Request the health document, which must arrive in time."""
     started = time.monotonic()
     answer = api.get(HEALTH)
 
@@ -244,6 +244,7 @@ def test_without_the_database_every_other_route_is_a_503_until_it_returns(
 
 
 @COMMITTING
+@pytest.mark.usefixtures("catalogue")
 def test_without_the_broker_a_create_is_accepted_quickly(
     api: Api, cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -260,6 +261,7 @@ def test_without_the_broker_a_create_is_accepted_quickly(
 
 
 @COMMITTING
+@pytest.mark.usefixtures("catalogue")
 def test_a_write_to_a_read_only_database_is_a_503(
     api: Api, cluster: FakeCluster, broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,4 +1,4 @@
-"""One line for each request; nothing that a caller sends becomes a line or a label."""
+"""Each request writes one line; data of a caller creates no further line or label."""
 
 import logging
 

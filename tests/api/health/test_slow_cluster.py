@@ -1,4 +1,4 @@
-"""A cluster that never answers delays neither health nor a probe."""
+"""A cluster that does not respond delays neither health nor probes."""
 
 import threading
 import time
@@ -12,7 +12,7 @@ from tests.fakes.installed import Broker
 
 LONG_SECONDS = 60.0
 SOON_SECONDS = 5.0
-"""2 s, and a slow machine."""
+"""2 s, and a margin for slow machines."""
 
 
 @pytest.mark.django_db

@@ -1,4 +1,4 @@
-"""Each published address answers."""
+"""Each published address responds."""
 
 import pytest
 from django.test import Client

@@ -1,4 +1,4 @@
-"""What a create may say: Kubernetes' own verdicts with the path of the field; nothing is left."""
+"""Bodies of creates: the rules of Kubernetes with the field path; a rejection leaves no row."""
 
 import gzip
 import json
@@ -14,16 +14,16 @@ from tests.factories.template_pods import FULL_TEMPLATE
 from tests.fakes.api import POOLS, Answer, Api
 from tests.fakes.cluster import FakeCluster
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("catalogue")]
 
 
 @pytest.fixture(autouse=True)
 def _with_cluster(cluster: FakeCluster) -> None:
-    """Every request here would be accepted if its body were right."""
+    """A configured cluster, so that only the body can cause a rejection."""
 
 
 def refused(answer: Answer, field: str | None) -> None:
-    """Say that it is a 400 with that field, and that nothing is left."""
+    """Check for a 400 with this field and without rows."""
     assert (answer.status, answer.code) == (400, "invalid_request"), answer.json
     if field is not None:
         assert field in answer.fields
@@ -38,7 +38,7 @@ def accepted(answer: Answer) -> None:
 
 
 def raw(text: str) -> bytes:
-    """Return a valid body with `text` put in as further members."""
+    """Return a valid body with `text` inserted as further members."""
     return json.dumps(create_body()).removesuffix("}").encode() + f",{text}}}".encode()
 
 
@@ -145,7 +145,7 @@ def test_a_repeated_env_name_is_refused_at_the_second(api: Api) -> None:
 
 
 def from_secret(**changes: Any) -> dict[str, Any]:
-    """Return a variable whose value comes from a Secret."""
+    """Return a variable with a value from a Secret."""
     source = {"secretKeyRef": {"name": "hf", "key": "token"}}
     return {"name": "HF_TOKEN", "valueFrom": source, **changes}
 

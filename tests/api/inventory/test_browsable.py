@@ -12,7 +12,7 @@ from tests.fakes.api import POOLS, UNITS
 
 HTML = {"accept": "text/html"}
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("catalogue")]
 
 
 def test_a_host_in_a_sentence_is_not_a_link_and_hostile_text_is_escaped() -> None:

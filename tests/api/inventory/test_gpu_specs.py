@@ -1,4 +1,4 @@
-"""The catalogue's routes: entries are there at once, changes touch nothing that runs."""
+"""The routes of the catalogue: entries exist immediately, changes do not affect running units."""
 
 from typing import Any
 
@@ -7,6 +7,9 @@ from pytest_django import DjangoAssertNumQueries
 
 from gpuplatform.operations import driver
 from gpuplatform.operations.models import Operation
+from gpuplatform.samples.capacity import Capacity, ProductCapacity
+from gpuplatform.samples.services import capacity_store
+from gpuplatform.workloads.placement import MAX_LABELS
 from inventory.models import GpuSpec
 from tests.factories.unit_rows import spec_row
 from tests.fakes.api import JOBS, SPECS, Api
@@ -21,8 +24,12 @@ WHOLE: dict[str, Any] = {
     "cpu": "8000m",
     "memory": "65536Mi",
     "gpu": 1,
+    "resourceName": "nvidia.com/mig-1g.10gb",
+    "resources": {"rdma/hca": "1"},
     "product": "NVIDIA-H100-80GB-HBM3",
     "placement": {"tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists"}]},
+    "warmImages": ["vllm/vllm-openai:v0.11.0", "registry.example.com/team/trainer:1.4"],
+    "imagePullSecrets": [{"name": "registry"}],
     "warmTarget": 2,
     "topUpPaused": True,
     "restockOnDelete": True,
@@ -42,16 +49,70 @@ def test_a_created_spec_can_be_read_immediately_in_canonical_form(
     assert (found["cpu"], found["memory"]) == ("8", "64Gi")
     given = {k: v for k, v in WHOLE.items() if k not in {"operationID", "cpu", "memory"}}
     assert {key: found[key] for key in given} == given
-    assert set(found) - set(WHOLE) == {"createdAt", "updatedAt"}
+    assert set(found) - set(WHOLE) == {"createdAt", "updatedAt", "products"}
 
 
 def test_omitted_fields_have_their_defaults(api: Api, cluster: FakeCluster) -> None:
-    api.post(SPECS, {"operationID": "enter", "name": "cpu"})
+    api.post(SPECS, {"operationID": "enter", "name": "cpu", "gpu": 0})
 
     found = api.get(f"{SPECS}/cpu").data
 
     assert (found["gpu"], found["warmTarget"], found["enabled"]) == (0, 0, True)
     assert (found["mayPreempt"], found["cpu"], found["placement"]) == (True, None, None)
+    assert (found["warmImages"], found["imagePullSecrets"]) == ([], [])
+    assert (found["resourceName"], found["resources"]) == ("nvidia.com/gpu", None)
+
+
+@pytest.mark.parametrize("gpu", [None, ...], ids=["null", "omitted"])
+def test_the_number_of_gpus_must_be_specified(api: Api, cluster: FakeCluster, gpu: object) -> None:
+    body = {"operationID": "enter", "name": "x", **({} if gpu is ... else {"gpu": gpu})}
+
+    answer = api.post(SPECS, body)
+
+    assert (answer.status, answer.code, answer.fields) == (400, "invalid_request", ["gpu"])
+    assert not GpuSpec.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("columns", "expected"),
+    [
+        ({}, ["A100", "H100"]),
+        ({"product": "H100"}, ["H100"]),
+        ({"placement": {"nodeSelector": {"nvidia.com/gpu.product": "A100"}}}, ["A100"]),
+        ({"resource_name": "amd.com/gpu"}, ["MI300"]),
+        ({"resource_name": "other.com/gpu"}, []),
+        ({"gpu": 0}, []),
+    ],
+    ids=str,
+)
+def test_a_spec_has_the_products_that_a_unit_can_get(
+    api: Api, cluster: FakeCluster, columns: dict[str, Any], expected: list[str]
+) -> None:
+    products = [
+        ProductCapacity(name="H100", nodes=1),
+        ProductCapacity(name="A100", nodes=2),
+        ProductCapacity(name="V100", nodes=0),
+        ProductCapacity(name="", nodes=1),
+        ProductCapacity(name="MI300", resource_name="amd.com/gpu", nodes=1),
+    ]
+    capacity_store(Capacity(products=products))
+    spec_row("x", **columns)
+
+    assert api.get(f"{SPECS}/x").data["products"] == expected
+    assert [one["products"] for one in api.get(SPECS).data] == [expected]
+
+
+def test_the_products_are_null_while_the_nodes_are_not_known(
+    api: Api, cluster: FakeCluster
+) -> None:
+    spec_row("x")
+    spec_row("y", product="H100")
+
+    before = {one["name"]: one["products"] for one in api.get(SPECS).data}
+    capacity_store(Capacity(products=None))
+    after = {one["name"]: one["products"] for one in api.get(SPECS).data}
+
+    assert before == after == {"x": None, "y": ["H100"]}
 
 
 def test_the_operation_of_a_spec_ends_without_the_cluster(api: Api, cluster: FakeCluster) -> None:
@@ -64,17 +125,59 @@ def test_the_operation_of_a_spec_ends_without_the_cluster(api: Api, cluster: Fak
 
 
 def test_writes_are_replayed_and_conflict(api: Api, cluster: FakeCluster) -> None:
-    api.post(SPECS, {"operationID": "a", "name": "x", "memory": "1Gi"})
+    api.post(SPECS, {"operationID": "a", "name": "x", "gpu": 0, "memory": "1Gi"})
 
     same = api.post(SPECS, {"operationID": "a", "name": "x", "memory": "1024Mi", "gpu": 0})
-    other = api.post(SPECS, {"operationID": "a", "name": "x", "memory": "2Gi"})
-    taken = api.post(SPECS, {"operationID": "b", "name": "x"})
+    other = api.post(SPECS, {"operationID": "a", "name": "x", "gpu": 0, "memory": "2Gi"})
+    taken = api.post(SPECS, {"operationID": "b", "name": "x", "gpu": 0})
 
     assert same.status == 200
     assert (other.status, other.code) == (409, "operation_conflict")
     assert (taken.status, taken.code, taken.fields) == (409, "name_conflict", ["name"])
     assert Operation.objects.count() == 1
     assert GpuSpec.objects.count() == 1
+
+
+def test_equal_resources_are_the_same_request(api: Api, cluster: FakeCluster) -> None:
+    plain = {"operationID": "a", "name": "x", "gpu": 1, "resources": {"b/c": "4000", "a/b": "1"}}
+    api.post(SPECS, plain)
+
+    again = {**plain, "resourceName": "nvidia.com/gpu", "resources": {"a/b": "1", "b/c": "4k"}}
+
+    assert api.post(SPECS, again).status == 200
+    assert api.get(f"{SPECS}/x").data["resources"] == {"a/b": "1", "b/c": "4000"}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"resourceName": "rdma/hca"}, {"resources": {"nvidia.com/gpu": "1"}}],
+    ids=["resource", "further resources"],
+)
+def test_a_change_that_counts_a_resource_twice_is_rejected(
+    api: Api, cluster: FakeCluster, change: dict[str, Any]
+) -> None:
+    spec_row("x", resources={"rdma/hca": "1"})
+
+    answer = api.patch(f"{SPECS}/x", {"operationID": "p", **change})
+
+    assert (answer.status, answer.code) == (400, "invalid_request")
+    assert answer.fields[0].startswith("resources['")
+    assert not Operation.objects.exists()
+    both = {"operationID": "p", "resourceName": "rdma/hca", "resources": {}}
+    assert api.patch(f"{SPECS}/x", both).status == 202
+
+
+def test_the_label_of_the_product_counts_in_the_node_selector(
+    api: Api, cluster: FakeCluster
+) -> None:
+    selector = {f"label-{number}": "a" for number in range(MAX_LABELS)}
+    body = {"name": "x", "gpu": 1, "placement": {"nodeSelector": selector}}
+
+    created = api.post(SPECS, {"operationID": "a", **body, "product": "H100"})
+    assert (created.status, created.fields) == (400, ["placement.nodeSelector"])
+    assert api.post(SPECS, {"operationID": "b", **body}).status == 202
+    changed = api.patch(f"{SPECS}/x", {"operationID": "c", "product": "H100"})
+    assert (changed.status, changed.fields) == (400, ["placement.nodeSelector"])
 
 
 def test_a_change_replaces_only_the_given_fields(api: Api, cluster: FakeCluster) -> None:
@@ -88,6 +191,15 @@ def test_a_change_replaces_only_the_given_fields(api: Api, cluster: FakeCluster)
     assert found["updatedAt"] > found["createdAt"]
     again = api.patch(f"{SPECS}/x", {"operationID": "p", "product": "", "mayPreempt": False})
     assert again.status == 200
+
+
+def test_warm_images_can_be_cleared(api: Api, cluster: FakeCluster) -> None:
+    spec_row("x", warm_images=["a"], image_pull_secrets=[{"name": "registry"}])
+
+    api.patch(f"{SPECS}/x", {"operationID": "p", "warmImages": [], "imagePullSecrets": []})
+
+    found = api.get(f"{SPECS}/x").data
+    assert (found["warmImages"], found["imagePullSecrets"]) == ([], [])
 
 
 def test_a_spec_can_be_deleted_once_it_is_disabled(api: Api, cluster: FakeCluster) -> None:
@@ -118,6 +230,35 @@ def test_a_spec_can_be_deleted_once_it_is_disabled(api: Api, cluster: FakeCluste
         ({"gpu": -1}, "gpu"),
         ({"gpu": 1.5}, "gpu"),
         ({"gpu": 10**9}, "gpu"),
+        ({"resourceName": "gpu"}, "resourceName"),
+        ({"resourceName": "cpu"}, "resourceName"),
+        ({"resourceName": ""}, "resourceName"),
+        ({"resourceName": None}, "resourceName"),
+        ({"resourceName": {"nvidia.com/gpu": 1}}, "resourceName"),
+        ({"resourceName": "NVIDIA.com/gpu"}, "resourceName"),
+        ({"resourceName": "nvidia.com/"}, "resourceName"),
+        ({"resourceName": "a/b/c"}, "resourceName"),
+        ({"resourceName": "kubernetes.io/gpu"}, "resourceName"),
+        ({"resourceName": "requests.nvidia.com/gpu"}, "resourceName"),
+        ({"resourceName": f"a/{'x' * 64}"}, "resourceName"),
+        ({"resourceName": f"{'a.' * 122}a/b"}, "resourceName"),
+        ({"resources": []}, "resources"),
+        ({"resources": {f"a/b{n}": "1" for n in range(17)}}, "resources"),
+        ({"resources": {"cpu": "1"}}, "resources.cpu"),
+        ({"resources": {"memory": "1Gi"}}, "resources.memory"),
+        ({"resources": {"ephemeral-storage": "1Gi"}}, "resources.ephemeral-storage"),
+        ({"resources": {"hugepages-2Mi": "4Mi"}}, "resources.hugepages-2Mi"),
+        ({"resources": {"a.kubernetes.io/b": "1"}}, "resources['a.kubernetes.io/b']"),
+        ({"resources": {"rdma/hca": 1}}, "resources['rdma/hca']"),
+        ({"resources": {"rdma/hca": "0"}}, "resources['rdma/hca']"),
+        ({"resources": {"rdma/hca": "-1"}}, "resources['rdma/hca']"),
+        ({"resources": {"rdma/hca": "500m"}}, "resources['rdma/hca']"),
+        ({"resources": {"rdma/hca": "many"}}, "resources['rdma/hca']"),
+        ({"resources": {"rdma/hca": "1e999999"}}, "resources['rdma/hca']"),
+        (
+            {"resourceName": "amd.com/gpu", "resources": {"amd.com/gpu": "1"}},
+            "resources['amd.com/gpu']",
+        ),
         ({"product": "a b"}, "product"),
         ({"warmTarget": -1}, "warmTarget"),
         ({"warmTarget": 10**6}, "warmTarget"),
@@ -127,6 +268,15 @@ def test_a_spec_can_be_deleted_once_it_is_disabled(api: Api, cluster: FakeCluste
         ({"placement": {"nodeSelector": {"a": "c d"}}}, "placement.nodeSelector.a"),
         ({"placement": {"tolerations": [{"key": "k", "operator": "Maybe"}]}}, "placement"),
         ({"placement": []}, "placement"),
+        ({"warmImages": "busybox"}, "warmImages"),
+        ({"warmImages": ["a", 3]}, "warmImages[1]"),
+        ({"warmImages": ["a", "A"]}, "warmImages[1]"),
+        ({"warmImages": ["a", "b", "docker.io/library/a:latest"]}, "warmImages[2]"),
+        ({"warmImages": [f"a:{number}" for number in range(11)]}, "warmImages"),
+        ({"warmImages": [None]}, "warmImages[0]"),
+        ({"imagePullSecrets": ["registry"]}, "imagePullSecrets[0]"),
+        ({"imagePullSecrets": [{"name": "a"}, {"name": "a"}]}, "imagePullSecrets[1].name"),
+        ({"imagePullSecrets": [{"name": "gpu-platform-nats"}]}, "imagePullSecrets[0].name"),
         ({"warm_target": 1}, "warm_target"),
     ],
     ids=str,

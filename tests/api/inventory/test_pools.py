@@ -1,4 +1,4 @@
-"""The stock pool routes: what each answers, with its headers, and what is left behind."""
+"""The routes of stock pools: responses with their headers, and the stored rows."""
 
 from collections.abc import Callable
 from typing import Any
@@ -7,25 +7,31 @@ import pytest
 from django.db.models.functions import Now
 from pytest_django import DjangoAssertNumQueries, Settings
 
+from gpuplatform.kube.kinds import STOCK_POOL
 from gpuplatform.operations import driver
 from gpuplatform.operations.models import Operation
 from gpuplatform.reconciliation.gate import cluster_state
 from gpuplatform.reconciliation.models import ClusterState
 from inventory.mirror import POOL_MIRROR
-from inventory.models import StockPool
+from inventory.models import GpuSpec, StockPool
 from tests.factories.inventory import accept_create, create_body, pool_resource, pool_row
+from tests.factories.unit_rows import spec_row
 from tests.fakes.api import JOBS, POOLS, Answer, Api
 from tests.fakes.cluster import FakeCluster
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("catalogue")]
 
 SHAPE = {
     "name",
     "namespace",
     "specName",
+    "specCatalogued",
     "image",
     "memory",
     "gpu",
+    "resourceName",
+    "resources",
+    "placement",
     "template",
     "desiredReplicas",
     "availableReplicas",
@@ -73,6 +79,119 @@ def test_a_get_right_after_the_202_succeeds(api: Api, cluster: FakeCluster) -> N
     assert set(pool) == SHAPE
     assert (pool["phase"], pool["uid"], pool["memory"]) == ("Pending", None, "1536Mi")
     assert (pool["gpu"], pool["image"], pool["operationID"]) == (0, None, "op-a")
+
+
+PLACEMENT = {"tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists"}]}
+OF_THE_CATALOGUE = {
+    "resourceName": "nvidia.com/mig-1g.10gb",
+    "resources": {"rdma/hca": "1"},
+    "placement": {**PLACEMENT, "nodeSelector": {"nvidia.com/gpu.product": "H100"}},
+}
+
+
+def placed(api: Api, **fields: object) -> dict[str, Any]:
+    """Create the pool of a catalogued GPU spec; return the fields that pods need of a node."""
+    spec_row(
+        "mig",
+        resource_name="nvidia.com/mig-1g.10gb",
+        resources={"rdma/hca": "1"},
+        placement=PLACEMENT,
+        product="H100",
+    )
+    answer = api.post(POOLS, create_body(name="a", specName="mig", gpu=1, **fields))
+    assert answer.status == 202
+    driver.run(Operation.objects.get().id)
+    found = api.get(f"{POOLS}/a").data
+    return {name: found[name] for name in OF_THE_CATALOGUE}
+
+
+def test_a_pool_has_the_resources_and_the_placement_of_its_spec(
+    api: Api, cluster: FakeCluster
+) -> None:
+    assert placed(api) == OF_THE_CATALOGUE
+    stored = cluster.get(STOCK_POOL, "a", namespace="default")
+    assert stored is not None
+    assert stored["spec"].items() >= OF_THE_CATALOGUE.items()
+
+
+def test_fields_of_the_request_replace_those_of_the_catalogue(
+    api: Api, cluster: FakeCluster
+) -> None:
+    own: dict[str, Any] = {
+        "resourceName": "nvidia.com/gpu",
+        "resources": {},
+        "placement": {"nodeSelector": {"zone": "a"}},
+    }
+
+    assert placed(api, **own) == {**own, "resources": None}
+
+
+def test_a_pool_of_a_deleted_spec_is_marked(api: Api, cluster: FakeCluster) -> None:
+    pool_row(name="a", spec_name="deleted")
+    pool_row(name="b")
+
+    assert [one["specCatalogued"] for one in api.get(POOLS).data] == [True, False]
+    assert api.get(f"{POOLS}/a").data["specCatalogued"] is False
+
+
+def test_an_empty_placement_of_a_request_means_any_node(api: Api, cluster: FakeCluster) -> None:
+    assert placed(api, placement={}) == {**OF_THE_CATALOGUE, "placement": None}
+
+
+def test_a_later_change_of_the_catalogue_changes_no_pool_and_no_replay(
+    api: Api, cluster: FakeCluster
+) -> None:
+    before = placed(api)
+    GpuSpec.objects.update(placement={}, product="A100", resource_name="amd.com/gpu")
+    operation = Operation.objects.get()
+
+    again = api.post(
+        POOLS,
+        {"operationID": operation.operation_id, **operation.payload},
+    )
+
+    assert (again.status, again.headers["Idempotent-Replayed"]) == (200, "true")
+    found = api.get(f"{POOLS}/a").data
+    assert {name: found[name] for name in before} == before
+
+
+def test_the_placement_of_a_pool_can_be_changed(api: Api, cluster: FakeCluster) -> None:
+    placed(api)
+    body = {"operationID": "p", "placement": {"nodeSelector": {"zone": "b"}}}
+
+    assert api.patch(f"{POOLS}/a", body).status == 202
+    driver.run(Operation.objects.get(operation_id="p").id)
+
+    found = api.get(f"{POOLS}/a").data
+    assert found["placement"] == {"nodeSelector": {"zone": "b"}}
+    assert found["resourceName"] == "nvidia.com/mig-1g.10gb"
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"resourceName": "gpu"}, "resourceName"),
+        ({"resources": {"cpu": "1"}}, "resources.cpu"),
+        ({"resources": {"a/b": "0.5"}}, "resources['a/b']"),
+        ({"resources": {"nvidia.com/gpu": "1"}}, "resources['nvidia.com/gpu']"),
+        ({"placement": {"nodeSelector": {"a b": "c"}}}, "placement.nodeSelector['a b']"),
+        ({"placement": {"tolerations": [{"key": "a", "operator": "Maybe"}]}}, "placement"),
+        ({"placement": None}, "placement"),
+        ({"resourceName": "rdma/hca"}, "resources['rdma/hca']"),
+    ],
+    ids=str,
+)
+def test_a_resource_that_no_node_can_have_is_rejected_with_its_field(
+    api: Api, cluster: FakeCluster, change: dict[str, Any], field: str
+) -> None:
+    spec_row("g1.1", resources={"rdma/hca": "1"})
+
+    answer = api.post(POOLS, create_body(specName="g1.1", **change))
+
+    assert (answer.status, answer.code) == (400, "invalid_request")
+    assert answer.fields[0].startswith(field)
+    assert not Operation.objects.exists()
+    assert not StockPool.objects.exists()
 
 
 def test_a_replay_is_a_200_with_the_current_state(api: Api, cluster: FakeCluster) -> None:

@@ -63,6 +63,8 @@ def test_bodies_and_replies_have_examples(document: Json) -> None:
     assert body["examples"]["StockPoolCreate"]["value"]["operationID"] == "create-thing-1"
     for status in ("200", "202"):
         response = create["responses"][status]
+        if reference := response.get("$ref", "").rpartition("/")[2]:
+            response = document["components"]["responses"][reference]
         assert response["content"]["application/json"]["examples"]
         assert response["headers"]["Location"]
 

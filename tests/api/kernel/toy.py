@@ -51,7 +51,7 @@ class Things(ApiView):
 
     @Endpoint(id="listThings", summary="List", tag="Toy", replies={200: ToyReply}, query=PageQuery)
     def get(self, _request: Request, *, query: PageQuery) -> Response:
-        """Return as many rows as requested."""
+        """Return the requested number of rows."""
         return Response(Page([ToyReply(name=str(n)) for n in range(query.limit)], "next"))
 
     @Endpoint(

@@ -12,7 +12,7 @@ from tests.factories.inventory import accept_create, accept_delete, create_body
 from tests.fakes.api import JOBS, POOLS, Api
 from tests.fakes.cluster import FakeCluster
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("catalogue")]
 
 
 def ids(api: Api, **query: str | list[str]) -> list[str]:
@@ -30,6 +30,8 @@ def test_a_job_has_the_published_shape(api: Api, cluster: FakeCluster) -> None:
         "phase",
         "progress",
         "object",
+        "waiting",
+        "queue",
         "error",
         "createdAt",
         "updatedAt",
@@ -105,7 +107,7 @@ def test_every_id_that_is_accepted_has_an_address(api: Api, cluster: FakeCluster
     for operation_id in ("a", "A.b_c:d-e", "x" * 128, "0", "..."):
         location = api.post(
             "/api/v1/operator/stockpools",
-            {"operationID": operation_id, "specName": "g", "replicas": 0},
+            {"operationID": operation_id, "specName": "g1.1", "replicas": 0},
         ).headers["Location"]
 
         assert api.get(location).data["operationID"] == operation_id

@@ -11,9 +11,10 @@ from gpuplatform.operations.models import Operation
 from serverless.models import Function, Invocation
 from tests.factories.serverless import accept, function_row, tenant_row
 from tests.factories.template_pods import FULL_TEMPLATE
+from tests.factories.unit_rows import spec_row
 from tests.fakes.api import Api
 
-pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("cluster")]
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("catalogue", "cluster")]
 
 FUNCTIONS = "/api/v1/serverless/functions"
 BODY: dict[str, Any] = {
@@ -26,6 +27,7 @@ BODY: dict[str, Any] = {
 SHAPE = {
     "requestID", "specName", "image", "template", "framework", "minWorkers", "maxWorkers",
     "concurrency", "idleTimeoutSeconds", "timeoutSeconds", "expiresInSeconds",
+    "onDone",
     "maxDeliver", "backoffSeconds", "generation", "phase", "reason", "message", "cause",
     "backlog", "oldestPendingSeconds",
     "workers", "createdAt", "updatedAt", "observedAt", "operationID",
@@ -117,6 +119,27 @@ def test_put_changes_spec(api: Api) -> None:
     assert shown["generation"] == 2
 
 
+@pytest.mark.parametrize("is_known", [False, True], ids=["unknown", "disabled"])
+def test_put_of_an_unavailable_spec_changes_nothing(api: Api, is_known: bool) -> None:
+    api.post(FUNCTIONS, BODY)
+    if is_known:
+        spec_row("other", is_enabled=False)
+
+    answer = api.put(f"{FUNCTIONS}/echo", {"operationID": "change", "specName": "other"})
+
+    assert (answer.status, answer.fields) == (400, ["specName"])
+    assert api.get(f"{FUNCTIONS}/echo").data["generation"] == 1
+    assert not Operation.objects.filter(operation_id="change").exists()
+
+
+def test_a_function_of_a_disabled_spec_can_be_changed(api: Api) -> None:
+    api.post(FUNCTIONS, BODY)
+    spec_row(is_enabled=False)
+    same = {"operationID": "change", "specName": BODY["specName"], "image": "echo:2"}
+
+    assert api.put(f"{FUNCTIONS}/echo", same).status == 202
+
+
 def test_an_update_replaces_given_blocks_and_keeps_omitted_ones(api: Api) -> None:
     template = {"envs": [{"name": "MODEL", "value": "a"}]}
     api.post(FUNCTIONS, {**BODY, "template": template, "maxDeliver": 3, "backoffSeconds": [1, 2]})
@@ -148,6 +171,21 @@ def test_an_invalid_update_names_the_field(api: Api, change: dict[str, Any], fie
     assert (answer.status, answer.fields) == (400, [field])
 
 
+def test_a_template_of_an_earlier_release_can_be_replaced(api: Api) -> None:
+    row = function_row("echo")
+    invalid = {"envs": [{"name": "AMD_VISIBLE_DEVICES", "value": "all"}]}
+    Function.objects.filter(pk=row.pk).update(spec={**row.spec, "template": invalid})
+
+    assert [one["requestID"] for one in api.get(FUNCTIONS).data] == ["echo"]
+    assert api.get(f"{FUNCTIONS}/echo").status == 200
+    body = {"requestID": "echo", "payload": "hello"}
+    assert api.post("/api/v1/serverless/invocations", body).status == 202
+    kept = api.put(f"{FUNCTIONS}/echo", {"operationID": "one", "timeoutSeconds": 7})
+    assert (kept.status, kept.fields) == (400, ["template.envs[0].name"])
+    replaced = api.put(f"{FUNCTIONS}/echo", {"operationID": "two", "template": {}})
+    assert replaced.status == 202
+
+
 def test_of_two_updates_of_one_version_the_second_is_rejected(api: Api) -> None:
     api.post(FUNCTIONS, BODY)
     etag = api.get(f"{FUNCTIONS}/echo").headers["ETag"]
@@ -173,6 +211,17 @@ def test_deleted_function_is_shown_until_it_is_deleted(api: Api) -> None:
     Function.objects.update(deleted_at=Now())
     assert api.get(f"{FUNCTIONS}/echo").status == 404
     assert api.get(FUNCTIONS).data == []
+
+
+def test_a_function_that_is_being_deleted_explains_what_its_deletion_waits_for(api: Api) -> None:
+    function_row("echo")
+    api.send("DELETE", f"{FUNCTIONS}/echo?operationID=drop", b"")
+    shown = api.get(f"{FUNCTIONS}/echo").data
+    operation = api.get("/api/v1/operations/drop").data
+
+    assert shown["reason"] == ""
+    assert shown["message"].endswith(operation["waiting"]["message"])
+    assert [one["message"] for one in api.get(FUNCTIONS).data] == [shown["message"]]
 
 
 def test_objects_of_another_tenant_are_not_found(api: Api) -> None:

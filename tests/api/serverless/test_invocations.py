@@ -34,6 +34,7 @@ BODY: dict[str, Any] = {"invocationID": "one", "requestID": "echo", "payload": '
 SHAPE = {
     "invocationID", "requestID", "mode", "state", "failureClass", "attempts", "worker",
     "acceptedAt", "expiresAt", "startedAt", "completedAt", "result", "error", "blocked",
+    "webhook",
 }  # fmt: skip
 RESULT = {
     "statusCode", "contentType", "headers", "body", "bodyEncoding", "bodyBytes", "truncated",
@@ -246,6 +247,27 @@ class TestWaiting:
         answer = api.post(INVOCATIONS, self.BODY)
 
         assert (answer.status, answer.data["state"]) == (202, "Queued")
+
+    def test_setting_limits_the_wait(
+        self, api: Api, settings: Settings, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        settings.SYNC_WAIT_SECONDS = 7
+        limits = []
+        monkeypatch.setattr(waiting.SEATS, "wait", lambda _is_over, limit: limits.append(limit))
+        function_row("echo")
+
+        for seconds in (1, 300):
+            api.post(
+                INVOCATIONS,
+                {
+                    **BODY,
+                    "mode": "sync",
+                    "invocationID": f"call-{seconds}",
+                    "timeoutSeconds": seconds,
+                },
+            )
+
+        assert limits == [1 + waiting.MARGIN_SECONDS, 7]
 
     def test_call_of_client_that_disconnected_is_dropped(self, api: Api) -> None:
         function_row("echo")

@@ -1,5 +1,5 @@
 """The fake cluster and the broker."""
 
-from tests.fakes.installed import broker, cluster
+from tests.fakes.installed import broker, catalogue, cluster
 
-__all__ = ["broker", "cluster"]
+__all__ = ["broker", "catalogue", "cluster"]

@@ -10,12 +10,12 @@ from gpuplatform.tenancy.actor import MAX_ACTOR_LENGTH, acting_as, current_actor
 from gpuplatform.tenancy.models import Scope
 from gpuplatform.tenancy.selectors import tenant_by_name
 from gpuplatform.tenancy.services import token_create
-from inventory.models import GpuSpec
 from tests.factories.inventory import accept_create
+from tests.factories.unit_rows import spec_row
 from tests.fakes.api import POOLS, Api
 from tests.fakes.cluster import FakeCluster
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("catalogue")]
 
 BODY = {"operationID": "op", "name": "a", "specName": "g1.1", "replicas": 0}
 
@@ -43,7 +43,7 @@ def test_a_local_caller_without_a_token_is_named_as_such(cluster: FakeCluster) -
 def test_a_user_of_the_admin_is_the_actor_and_is_shown(cluster: FakeCluster) -> None:
     person, client = User.objects.create_superuser("ada"), Client()
     client.force_login(person)
-    row = GpuSpec.objects.create(name="g1.1", is_enabled=False)
+    row = spec_row(is_enabled=False)
 
     confirmed = {"_selected_action": row.pk, "key": f"admin-{'0' * 32}"}
     client.post(reverse("admin:inventory_gpuspec_do", args=["delete"]), confirmed)

@@ -155,7 +155,7 @@ def test_an_invalid_token_is_rejected_in_development_mode_too(client: Client) ->
 
 
 @pytest.mark.django_db
-@pytest.mark.usefixtures("guarded", "cluster", "broker")
+@pytest.mark.usefixtures("guarded", "catalogue", "cluster", "broker")
 def test_a_token_sees_its_own_tenant(client: Client) -> None:
     other = Tenant.objects.create(name="other", namespace="tenant-other")
     pool = {"operationID": "op-1", "name": "a", "specName": "g1.1", "replicas": 1}

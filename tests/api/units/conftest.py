@@ -3,9 +3,9 @@
 import pytest
 
 from tests.fakes.api import Api
-from tests.fakes.installed import broker, cluster
+from tests.fakes.installed import broker, catalogue, cluster
 
-__all__ = ["api", "broker", "cluster"]
+__all__ = ["api", "broker", "catalogue", "cluster"]
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Logs and events of a unit: what the cluster says, and never a fault of ours."""
+"""Logs and events of a unit: data of the cluster, and never a 5xx of the platform."""
 
 from typing import Any
 
@@ -35,7 +35,7 @@ def event(unit: GpuUnit, about: str, uid: str, at: str) -> dict[str, Any]:
         "involvedObject": {"kind": "Pod", "name": about, "uid": uid},
         "type": "Warning",
         "reason": "Failed",
-        "message": f"said of {about}",
+        "message": f"message about {about}",
         "count": 3,
         "source": {"component": "kubelet"},
         "firstTimestamp": at,
@@ -121,7 +121,7 @@ class TestEvents:
         assert found["data"][0] == {
             "type": "Warning",
             "reason": "Failed",
-            "message": "said of rs",
+            "message": "message about rs",
             "count": 3,
             "objectKind": "Pod",
             "objectName": "rs",

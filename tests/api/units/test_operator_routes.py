@@ -1,4 +1,4 @@
-"""The operators' routes: stock by state, seeding and removal, and the capacity."""
+"""The routes of operators: stock by state, seeding and removal, and the capacity."""
 
 from typing import Any
 
@@ -11,7 +11,10 @@ from gpuplatform.kube.kinds import NODE
 from gpuplatform.operations.models import Operation
 from gpuplatform.tenancy.selectors import tenant_by_name
 from inventory.models import GpuSpec
+from inventory.services.nodes import nodes_update
 from tests.factories.inventory import pool_row
+from tests.factories.node_rows import node_row, pod_of
+from tests.factories.nodes import records
 from tests.factories.unit_rows import spec_row, stock_row, unit_row
 from tests.fakes.api import INVENTORY, JOBS, STOCK, Api
 from tests.fakes.cluster import FakeCluster
@@ -21,6 +24,7 @@ from units.phases import UnitPhase
 pytestmark = pytest.mark.django_db
 
 H100 = "NVIDIA-H100-80GB-HBM3"
+SLICE = "nvidia.com/mig-1g.10gb"
 
 
 def node(name: str, *, gpus: str = "8", product: str = H100) -> dict[str, Any]:
@@ -52,9 +56,8 @@ def stock_of_every_state() -> None:
 
 
 class TestStock:
-    def test_a_seeding_is_accepted_with_its_rows_and_adds_the_spec(
-        self, api: Api, cluster: FakeCluster
-    ) -> None:
+    def test_a_seeding_is_accepted_with_its_rows(self, api: Api, cluster: FakeCluster) -> None:
+        spec_row()
         body = {"operationID": "seed", "specName": "g1.1", "memory": "64Gi", "gpu": 1}
 
         answer = api.post(STOCK, {**body, "replicas": 3})
@@ -69,10 +72,32 @@ class TestStock:
             ("starting", 1),
         ]
         assert rows[0]["operationID"] == "seed"
-        assert GpuSpec.objects.get().memory == "64Gi"
+        assert {row["specCatalogued"] for row in rows} == {True}
         assert api.post(STOCK, {**body, "replicas": 3}).status == 200
         assert api.post(STOCK, {**body, "replicas": 4}).code == "operation_conflict"
         assert GpuUnit.objects.count() == 3
+
+    def test_stock_has_the_resources_of_its_spec(self, api: Api, cluster: FakeCluster) -> None:
+        further = {"rdma/hca": "1"}
+        spec_row("mig", resource_name=SLICE, resources=further)
+        body = {"operationID": "seed", "specName": "mig", "gpu": 1, "replicas": 1}
+
+        api.post(STOCK, {**body, "resourceName": SLICE, "resources": further})
+
+        (row,) = api.get(STOCK).data
+        assert (row["resourceName"], row["resources"], row["gpu"]) == (SLICE, further, 1)
+
+    def test_a_seeding_that_counts_a_resource_twice_leaves_nothing(
+        self, api: Api, cluster: FakeCluster
+    ) -> None:
+        twice = {"nvidia.com/gpu": "1"}
+        spec_row("mig", resources=twice)
+        body = {"operationID": "seed", "specName": "mig", "gpu": 1, "replicas": 1}
+
+        answer = api.post(STOCK, {**body, "resources": twice})
+
+        assert (answer.status, answer.fields) == (400, ["resources['nvidia.com/gpu']"])
+        assert not GpuUnit.objects.exists()
 
     @pytest.mark.parametrize(
         ("change", "field"),
@@ -88,6 +113,10 @@ class TestStock:
             ({"memory": "lots"}, "memory"),
             ({"cpu": "0"}, "cpu"),
             ({"gpu": -1}, "gpu"),
+            ({"resourceName": "gpu"}, "resourceName"),
+            ({"resourceName": "amd.com/gpu"}, "resourceName"),
+            ({"resources": {"cpu": "1"}}, "resources.cpu"),
+            ({"resources": {"rdma/hca": "1"}}, "resources"),
             ({"image": "a:1"}, "image"),
             ({"name": "a"}, "name"),
             ({"gpu": 2}, "gpu"),
@@ -144,14 +173,6 @@ class TestStock:
         assert [one["name"] for one in listed] == ["is-failed", "is-ready"]
         assert len(api.get(STOCK, search="IS-R").data) == 1
 
-    def test_a_disabled_spec_is_not_seeded(self, api: Api, cluster: FakeCluster) -> None:
-        spec_row(is_enabled=False)
-
-        answer = api.post(STOCK, {"operationID": "seed", "specName": "g1.1", "replicas": 1})
-
-        assert (answer.status, answer.code) == (409, "phase_conflict")
-        assert not Operation.objects.exists()
-
     def test_the_exact_number_is_removed_or_none(self, api: Api, cluster: FakeCluster) -> None:
         stock_of_every_state()
         stock_row(name="ready-2")
@@ -207,6 +228,22 @@ class TestStock:
 
 
 class TestInventory:
+    def test_a_spec_without_an_entry_is_marked(self, api: Api, cluster: FakeCluster) -> None:
+        stock_row(spec_name="deleted")
+        pool_row(spec_name="by-hand")
+        spec_row("off", is_enabled=False)
+        spec_row("on")
+
+        found = api.get(INVENTORY).data["specs"]
+
+        marks = {one["specName"]: (one["catalogued"], one["enabled"]) for one in found}
+        assert marks == {
+            "by-hand": (False, False),
+            "deleted": (False, False),
+            "off": (True, False),
+            "on": (True, True),
+        }
+
     def test_specs_count_units_and_the_sum_holds(self, api: Api, cluster: FakeCluster) -> None:
         stock_of_every_state()
         spec_row(warm_target=4)
@@ -221,39 +258,65 @@ class TestInventory:
         assert (spec["active"], spec["heldByPools"], spec["warmTarget"]) == (1, 2, 4)
 
     def test_products_count_each_gpu_once(self, api: Api, cluster: FakeCluster) -> None:
-        cluster.put(NODE, node("a"))
-        cluster.put(NODE, node("b"))
         stock_of_every_state()
-        unit_row(UnitPhase.STOPPED, name="stopped")
         spec_row()
-        pool_row(spec={"specName": "g1.1", "replicas": 2, "gpu": 2})
-        failed = {"phase": "Failed", "reason": "PodStartupFailed", "available_replicas": 0}
-        pool_row(spec={"specName": "g1.1", "replicas": 2, "gpu": 8}, **failed)
+        pool = pool_row(spec={"specName": "g1.1", "replicas": 2, "gpu": 2})
+        held = GpuUnit.objects.filter(name__in=("taken", "is-ready", "is-claimed"))
+        node_row("a", pods=[pod_of(row) for row in held])
+        node_row("b", pods=[pod_of(pool, 2), pod_of(None, 3)])
 
         found = api.get(INVENTORY).data
 
         (product,) = found["products"]
-        assert (product["product"], product["nodes"], product["allocatable"]) == (H100, 2, 16)
-        assert (product["heldByPools"], product["active"], product["ready"]) == (4, 1, 1)
-        assert product["free"] == 16 - 4 - 1 - 4
-        assert found["specs"][0]["free"] == 7
+        keys = ("product", "nodes", "allocatable", "free", "largestFree", "excess")
+        assert tuple(product[key] for key in keys) == (H100, 2, 16, 8, 5, 0)
+        uses = ("active", "ready", "claimed", "heldByPools", "others", "starting")
+        assert tuple(product[use] for use in uses) == (1, 1, 1, 2, 3, 0)
+        assert found["specs"][0]["free"] == 8
 
     def test_specs_of_two_products_are_distinct(self, api: Api, cluster: FakeCluster) -> None:
-        cluster.put(NODE, node("a"))
-        cluster.put(NODE, node("b", product="L40S", gpus="4"))
         spec_row("one", product="L40S")
         spec_row("two", placement={"nodeSelector": {"nvidia.com/gpu.product": H100}}, gpu=2)
         spec_row("any")
-        stock_row(spec_name="one")
+        node_row("a")
+        node_row("b", 4, product="L40S", pods=[pod_of(stock_row(spec_name="one"))])
 
         found = api.get(INVENTORY).data
 
         free = {one["product"]: one["free"] for one in found["products"]}
         assert free == {"L40S": 3, H100: 8}
         assert {one["specName"]: one["free"] for one in found["specs"]} == {
-            "any": None,
+            "any": 11,
             "one": 3,
             "two": 4,
+        }
+
+    def test_each_resource_of_a_node_is_counted_separately(
+        self, api: Api, cluster: FakeCluster
+    ) -> None:
+        spec_row("whole")
+        spec_row("slice", resource_name=SLICE, gpu=2)
+        spec_row("amd", resource_name="amd.com/gpu", gpu=3)
+        whole = stock_row(spec_name="whole")
+        slices = stock_row(spec_name="slice", resource_name=SLICE, gpu=2)
+        mixed = {"nvidia.com/gpu": "4", SLICE: "28", "rdma/hca": "1", "cpu": "64"}
+        pods = [pod_of(whole), pod_of(slices, 2, resource=SLICE)]
+        for pod in pods:
+            pod["spec"]["nodeName"] = "a"
+        amd = {"metadata": {"name": "c"}, "status": {"allocatable": {"amd.com/gpu": "8"}}}
+        nodes = [{**node("a"), "status": {"allocatable": mixed}}, node("b"), amd]
+        nodes_update(records(nodes, pods), version=1, is_complete=True)
+
+        found = api.get(INVENTORY).data
+
+        keys = ("nodes", "allocatable", "free", "ready")
+        assert {
+            (one["product"], one["resourceName"]): tuple(one[key] for key in keys)
+            for one in found["products"]
+        } == {
+            (H100, "nvidia.com/gpu"): (2, 12, 11, 1),
+            (H100, SLICE): (1, 28, 26, 2),
+            (None, "amd.com/gpu"): (1, 8, 8, 0),
         }
 
     @pytest.mark.parametrize("gpus", ["x", "", "-3", "1e99"])

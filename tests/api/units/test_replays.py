@@ -1,4 +1,4 @@
-"""Asking again: the same answer in every state of the unit, and after a reply that got lost."""
+"""Replays: the same response in every state of the unit, and after a lost response."""
 
 import json
 import socket
@@ -15,6 +15,8 @@ from tests.factories.unit_rows import spec_row, stock_row
 from tests.fakes.api import STOCK, UNITS, Api
 from tests.fakes.cluster import FakeCluster
 from units.models import GpuUnit
+
+pytestmark = pytest.mark.usefixtures("catalogue")
 
 BODY = {"operationID": "make", "name": "trainer", "specName": "g1.1", "image": "app:1"}
 TIMES = 5

@@ -1,4 +1,4 @@
-"""The routes of GPU units: what each answers, with its headers, and what is left behind."""
+"""The routes of GPU units: responses with their headers, and the stored rows."""
 
 import threading
 from typing import Any
@@ -8,6 +8,7 @@ from django.db import connection
 from django.db.models.functions import Now
 from pytest_django import DjangoAssertNumQueries, Settings
 
+from gpuplatform.clock import parse_rfc3339
 from gpuplatform.operations.models import Operation
 from tests.factories.template_pods import FULL_TEMPLATE
 from tests.factories.unit_rows import spec_row, stock_row, unit_row
@@ -15,10 +16,10 @@ from tests.fakes.api import UNITS, Answer, Api
 from tests.fakes.cluster import FakeCluster
 from units.api import waiting
 from units.models import GpuUnit, UnitHistory
-from units.phases import UnitPhase
+from units.phases import UnitPhase, UnitReason
 from units.selectors import unit_get
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("catalogue")]
 
 BODY: dict[str, Any] = {
     "operationID": "make",
@@ -30,11 +31,15 @@ BODY: dict[str, Any] = {
 }
 
 SHAPE = {
-    "name", "namespace", "lifecycle", "specName", "sourceStockName", "sourceStockNamespace",
-    "image", "cpu", "memory", "gpu", "placement", "template", "access", "suspended", "phase",
-    "reason", "message", "cause", "readyReplicas", "conditions", "generation",
-    "observedGeneration", "uid",
+    "name", "namespace", "lifecycle", "specName", "specCatalogued", "sourceStockName",
+    "sourceStockNamespace",
+    "warmStart", "exitCode", "finishedAt",
+    "image", "cpu", "memory", "gpu", "resourceName", "resources", "placement", "template",
+    "access", "suspended", "phase", "reason", "message", "cause", "readyReplicas", "conditions",
+    "generation", "observedGeneration", "uid",
     "createdAt", "deletionTimestamp", "lastSyncTime", "serviceName", "accessURL", "operationID",
+    "lastFailure", "avoidedNode", "startSteps", "notice", "queue", "group",
+    "priority", "preemptible",
 }  # fmt: skip
 
 
@@ -55,6 +60,19 @@ def test_a_create_claims_stock_and_can_be_read_immediately(api: Api, cluster: Fa
     assert (unit["phase"], unit["uid"], unit["lifecycle"]) == ("Pending", None, "instance")
     assert (unit["memory"], unit["gpu"], unit["operationID"]) == ("64Gi", 1, "make")
     assert unit["access"] == {"primaryPort": "web", "scheme": "https"}
+
+
+def test_the_steps_of_a_start_and_the_avoided_node_are_returned(
+    api: Api, cluster: FakeCluster
+) -> None:
+    pull = {"step": "ImagePull", "since": "2026-01-31T12:00:00Z", "seconds": 9, "message": "9 B"}
+    readiness = {"step": "Readiness", "since": "2026-01-31T12:00:09Z"}
+    unit_row(name="trainer", start_steps=[pull, readiness], avoided_node="gpu-node-1")
+
+    unit = api.get(f"{UNITS}/trainer").data
+
+    assert unit["startSteps"] == [pull, {**readiness, "seconds": None, "message": ""}]
+    assert unit["avoidedNode"] == "gpu-node-1"
 
 
 def test_a_template_may_reference_secrets_except_the_platforms(
@@ -221,6 +239,8 @@ def test_a_unit_without_its_resource_has_no_etag(api: Api) -> None:
         ({"access": []}, "access"),
         ({"template": {"ports": [{"name": "web", "port": 0}]}}, "template.ports[0].port"),
         ({"template": {"envs": [{"name": "NVIDIA_VISIBLE_DEVICES"}]}}, "template.envs[0].name"),
+        ({"template": {"restart": "sometimes"}}, "template.restart"),
+        ({"template": {"restart": None}}, "template.restart"),
         ({"memory": "1Gi"}, "memory"),
         ({"gpu": 2}, "gpu"),
     ],
@@ -263,6 +283,18 @@ def test_a_bad_change_names_the_field_and_leaves_nothing(
     assert (answer.status, answer.code) == (400, "invalid_request")
     assert answer.fields == [field]
     assert not Operation.objects.exists()
+
+
+def test_an_invalid_template_can_be_replaced(api: Api, cluster: FakeCluster) -> None:
+    """Clients of the cluster can write specs that only the platform rejects."""
+    template = {"envs": [{"name": "A"}, {"name": "A"}]}
+    unit_row(name="a", spec={"specName": "g1.1", "gpu": 1, "template": template})
+
+    kept = api.put(f"{UNITS}/a", {"operationID": "one", "image": "a:1"})
+    replaced = api.put(f"{UNITS}/a", {"operationID": "two", "template": {}})
+
+    assert (kept.status, kept.fields) == (400, ["template.envs[1].name"])
+    assert replaced.status == 202
 
 
 def _everything(api: Api, name: str) -> list[Answer]:
@@ -349,6 +381,17 @@ def test_lists_are_filtered(api: Api) -> None:
     assert names(search="%") == names(namespace="tenant-x") == []
 
 
+def test_a_unit_whose_source_was_claimed_for_its_node_starts_warm(api: Api) -> None:
+    stock = stock_row(is_warm_start=True)
+    unit_row(name="warm", source_name=stock.name, source_uid=stock.uid)
+    unit_row(name="cold")
+
+    found = {unit["name"]: unit["warmStart"] for unit in api.get(UNITS).data}
+
+    assert found == {"warm": True, "cold": False}
+    assert api.get(f"{UNITS}/warm").data["warmStart"]
+
+
 def test_reading_costs_few_queries(
     api: Api, cluster: FakeCluster, django_assert_max_num_queries: DjangoAssertNumQueries
 ) -> None:
@@ -387,6 +430,26 @@ def test_history_is_newest_first_with_its_operations(api: Api) -> None:
     assert set(first["data"][0]) == {"at", "phase", "reason", "message", "cause", "operationID"}
     rest = api.get(f"{UNITS}/a/history", cursor=first["page"]["next"]).data
     assert [row["phase"] for row in rest] == ["Progressing"]
+
+
+def test_an_ended_unit_has_an_exit_code_and_no_url(api: Api) -> None:
+    unit_row(
+        UnitPhase.FAILED,
+        name="a",
+        reason=UnitReason.PROGRAM_FAILED,
+        is_ended=True,
+        exit_code=3,
+        finished_at=parse_rfc3339("2026-01-31T13:00:00Z"),
+    )
+    unit_row(name="b")
+
+    found = api.get(f"{UNITS}/a", wait="ready", timeout="60").data
+
+    assert (found["phase"], found["exitCode"], found["accessURL"]) == ("Failed", 3, None)
+    assert found["finishedAt"] == "2026-01-31T13:00:00Z"
+    running = api.get(f"{UNITS}/b").data
+    assert (running["exitCode"], running["finishedAt"]) == (None, None)
+    assert [one["name"] for one in api.get(UNITS, phase="Failed").data] == ["a"]
 
 
 class TestWaiting:

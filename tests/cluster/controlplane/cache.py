@@ -18,16 +18,21 @@ def key_of(content: Iterable[bytes]) -> str:
     return hashlib.sha256(b"".join(content)).hexdigest()[:16]
 
 
+def path_of(name: str, key: str) -> Path:
+    """Return the path of the file or directory `name` of this key, which may not exist."""
+    return cache_root() / f"{name}-{key}" / name
+
+
 def cached(name: str, key: str, build: Callable[[Path], None]) -> Path:
     """Return the cached file or directory `name` of this key; build it if it does not exist.
 
     `build` writes the path that it gets, which is renamed after it has returned. Concurrent
     processes build once.
     """
-    folder = cache_root() / f"{name}-{key}"
-    target = folder / name
+    target = path_of(name, key)
     if target.exists():
         return target
+    folder = target.parent
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

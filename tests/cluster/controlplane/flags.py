@@ -18,8 +18,10 @@ AUDIT_POLICY = {
     ],
 }
 SERVICE_NETWORK = "10.96.0.0/16"
+NODES_PORT = 6443
+"""The port of the API server of real nodes, which the network policies of `deploy/` allow."""
 KUBE_PROXY = "system:kube-proxy"
-"""The user of kube-proxy, to which the bootstrap policy of RBAC gives its permissions."""
+"""The user of kube-proxy, to which the bootstrap policy of RBAC grants its permissions."""
 
 _BACK_OFF_SECONDS = 1
 """Maximum back-off of unschedulable pods in the scheduler; the default is ten seconds."""
@@ -102,7 +104,7 @@ def apiserver_flags(folder: Path, etcd: int, port: int, nodes: RealNodes | None)
     ]
 
 
-# Some distributions enable it: an owner reference then needs a right on the owner.
+# Some distributions enable it: an owner reference needs a permission.
 _OWNERS = "--enable-admission-plugins=OwnerReferencesPermissionEnforcement"
 _FOR_SIMULATED_NODES = [
     "--bind-address=127.0.0.1",

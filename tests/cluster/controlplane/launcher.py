@@ -16,7 +16,6 @@ import os
 import secrets
 import shutil
 import signal
-import socket
 import ssl
 import subprocess
 import sys
@@ -24,11 +23,12 @@ import tempfile
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any, Self
 
+from gpuplatform.dev.embedded.ports import free_ports
 from tests.cluster.controlplane import flags
 from tests.cluster.controlplane.programs import CannotStart, programs, say
 
@@ -139,10 +139,10 @@ class ControlPlane:
 
     def _start(self) -> None:
         shutil.rmtree(self.folder / "etcd", ignore_errors=True)
-        with free_ports(5) as ports:
-            pass
-        client, peer, secure, controllers, scheduler = ports
+        client, peer, secure, controllers, scheduler = free_ports(5)
         nodes = self._real_nodes
+        if nodes:
+            secure = flags.NODES_PORT
         tokens = [f'{self._token},admin,admin,"system:masters"']
         tokens += nodes.token_lines() if nodes else []
         self._write_private("tokens.csv", "\n".join(tokens) + "\n")
@@ -284,18 +284,6 @@ class ControlPlane:
             process.kill()
             process.wait()
         self._running.clear()
-
-
-@contextlib.contextmanager
-def free_ports(count: int) -> Iterator[list[int]]:
-    """Yield unused ports, reserved until the block ends."""
-    with contextlib.ExitStack() as stack:
-        found = []
-        for _ in range(count):
-            listener = stack.enter_context(socket.socket())
-            listener.bind(("127.0.0.1", 0))
-            found.append(listener.getsockname()[1])
-        yield found
 
 
 def die_with_parent() -> None:

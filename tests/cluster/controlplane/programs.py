@@ -9,12 +9,13 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.cluster.controlplane.cache import cached, key_of
+from tests.cluster.controlplane.cache import cached, key_of, path_of
 
 MODULE = Path(__file__).resolve().parent
 MODULE_FILES = ("go.mod", "go.sum", "main.go", "gpuplugin.go")
 COMPONENTS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler")
 KUBERNETES = (1, 36, 3)
+_NAME = "controlplane"
 
 
 class CannotStart(Exception):
@@ -39,8 +40,12 @@ def programs() -> dict[str, list[str]]:
 
 def built_binary() -> Path:
     """Return the cached binary of this version of the module; build it if it does not exist."""
-    key = key_of((MODULE / name).read_bytes() for name in MODULE_FILES)
-    return cached("controlplane", key, _build)
+    return cached(_NAME, _key(), _build)
+
+
+def is_built() -> bool:
+    """Return whether the binary of this version of the module is cached."""
+    return path_of(_NAME, _key()).exists()
 
 
 def go_build(module: Path, package: str, output: Path, ldflags: str = "-s -w") -> bool:
@@ -60,6 +65,10 @@ def say(words: str) -> None:
     """Print to standard error; standard output is for the kubeconfig."""
     sys.stderr.write(words + "\n")
     sys.stderr.flush()
+
+
+def _key() -> str:
+    return key_of((MODULE / name).read_bytes() for name in MODULE_FILES)
 
 
 def _build(binary: Path) -> None:

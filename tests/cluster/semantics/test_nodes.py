@@ -85,6 +85,19 @@ def test_pods_of_a_node_without_memory_are_evicted(world: World, control: Contro
     found = world.get(POD, "one")["status"]
     assert found["reason"] == "Evicted"
     assert "The node was low on resource: memory" in found["message"]
+    world.until(lambda: "node.kubernetes.io/memory-pressure" in taints(world))
+
+
+def test_a_new_pod_of_a_node_without_memory_is_evicted(world: World, control: Control) -> None:
+    control.node(NODE_NAME, evict=True)
+    world.until(lambda: "node.kubernetes.io/memory-pressure" in taints(world))
+
+    world.create(POD, pod("one", nodeName=NODE_NAME))
+
+    world.until(lambda: world.get(POD, "one")["status"]["phase"] == "Failed")
+    found = world.get(POD, "one")["status"]
+    assert found["reason"] == "Evicted"
+    assert not found.get("containerStatuses")
 
 
 def test_terminating_pods_can_be_held(world: World, control: Control) -> None:
@@ -107,7 +120,7 @@ def test_the_echo_image_responds_on_its_local_address(world: World) -> None:
     )
 
     with urllib.request.urlopen(f"http://{address}/some/path", timeout=5) as response:
-        said = json.load(response)
+        received = json.load(response)
 
-    assert said["pod"] == f"{world.namespace}/one"
-    assert (said["method"], said["path"]) == ("GET", "/some/path")
+    assert received["pod"] == f"{world.namespace}/one"
+    assert (received["method"], received["path"]) == ("GET", "/some/path")

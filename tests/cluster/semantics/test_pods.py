@@ -8,7 +8,6 @@ from gpuplatform.kube.kinds import (
     EVENT,
     NODE,
     POD,
-    PRIORITY_CLASS,
     SECRET,
     Manifest,
 )
@@ -87,38 +86,6 @@ def test_an_unschedulable_pod_is_bound_when_resources_are_released(world: World)
     world.cluster.delete(POD, "full-2", namespace=world.namespace)
 
     world.until(lambda: is_ready(world.get(POD, "one")))
-
-
-def test_pods_with_higher_priority_are_bound_first(world: World) -> None:
-    names = {"low": 100, "high": 1000}
-    for name, value in names.items():
-        world.cluster.create(
-            PRIORITY_CLASS,
-            {
-                "apiVersion": PRIORITY_CLASS.api_version,
-                "kind": "PriorityClass",
-                "metadata": {"name": f"{world.namespace}-{name}"},
-                "value": value,
-                "preemptionPolicy": "Never",
-            },
-        )
-    for number in (1, 2, 3):
-        ready_pod(world, f"full-{number}", container(resources=gpus(8)))
-    for name, value in names.items():
-        manifest = pod(
-            name,
-            container(resources=gpus(8)),
-            priorityClassName=f"{world.namespace}-{name}",
-        )
-        assert world.create(POD, manifest)["spec"]["priority"] == value
-        unschedulable(world, name)
-
-    world.cluster.delete(POD, "full-1", namespace=world.namespace)
-
-    world.until(lambda: is_ready(world.get(POD, "high")))
-    assert "nodeName" not in world.get(POD, "low")["spec"]
-    for name in names:
-        world.cluster.delete(PRIORITY_CLASS, f"{world.namespace}-{name}")
 
 
 def test_an_unknown_priority_class_is_forbidden(world: World) -> None:

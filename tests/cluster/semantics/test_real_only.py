@@ -2,16 +2,17 @@
 
 import pytest
 
-from gpuplatform.errors import ClusterForbidden
+from gpuplatform.errors import ClusterForbidden, ClusterRejected
 from gpuplatform.kube.kinds import (
     CONFIG_MAP,
     DEPLOYMENT,
+    GPU_UNIT,
     POD,
-    PRIORITY_CLASS,
     REPLICA_SET,
     ResourceKind,
 )
-from tests.cluster.world import World, condition, container, deployment, gpus, is_ready, pod
+from tests.cluster.servers import SLICE
+from tests.cluster.world import World, condition, container, deployment, gpus, pod
 
 pytestmark = pytest.mark.cluster
 
@@ -21,13 +22,21 @@ ROLE = ResourceKind("rbac.authorization.k8s.io", "v1", "Role", "roles")
 BINDING = ResourceKind("rbac.authorization.k8s.io", "v1", "RoleBinding", "rolebindings")
 RBAC = pytest.mark.real_only(reason="RBAC is not simulated")
 QUOTAS = pytest.mark.real_only(reason="ResourceQuota is not simulated")
-PREEMPTION = pytest.mark.real_only(reason="preemption is not simulated")
 
 
 def token_of(world: World, name: str) -> str:
     world.create(SERVICE_ACCOUNT, {"metadata": {"name": name}})
     reply = world.http("POST", world.path(SERVICE_ACCOUNT, name, "token"), {"spec": {}})
     return str(reply.body["status"]["token"])
+
+
+@pytest.mark.real_only(reason="the size of objects is not limited")
+def test_an_object_that_is_too_large_for_etcd_is_rejected(installed: World) -> None:
+    template = {"args": ["x" * 32_000] * 60}
+    unit = {"metadata": {"name": "large"}, "spec": {"specName": "a", "template": template}}
+
+    with pytest.raises(ClusterRejected, match="too large"):
+        installed.create(GPU_UNIT, unit)
 
 
 @RBAC
@@ -77,6 +86,17 @@ def test_a_pod_over_the_quota_is_forbidden(world: World) -> None:
 
 
 @QUOTAS
+def test_each_extended_resource_has_its_own_quota(world: World) -> None:
+    hard = {"requests.nvidia.com/gpu": "0", f"requests.{SLICE}": "1"}
+    world.create(QUOTA, {"metadata": {"name": "gpus"}, "spec": {"hard": hard}})
+    world.until(lambda: (world.get(QUOTA, "gpus").get("status") or {}).get("hard"))
+
+    world.create(POD, pod("one", container(resources={"limits": {SLICE: "1"}})))
+    with pytest.raises(ClusterForbidden):
+        world.create(POD, pod("two", container(resources={"limits": {SLICE: "1"}})))
+
+
+@QUOTAS
 def test_a_deployment_over_the_quota_has_the_reason_in_its_status(world: World) -> None:
     hard = {"requests.nvidia.com/gpu": "0"}
     world.create(QUOTA, {"metadata": {"name": "gpus"}, "spec": {"hard": hard}})
@@ -89,28 +109,3 @@ def test_a_deployment_over_the_quota_has_the_reason_in_its_status(world: World) 
 
     assert "exceeded quota: gpus" in found
     assert world.list(REPLICA_SET, "app=web")
-
-
-@PREEMPTION
-def test_a_pod_preempts_one_with_lower_priority(world: World) -> None:
-    name = f"{world.namespace}-high"
-    world.cluster.create(
-        PRIORITY_CLASS,
-        {
-            "apiVersion": PRIORITY_CLASS.api_version,
-            "kind": "PriorityClass",
-            "metadata": {"name": name},
-            "value": 1000,
-        },
-    )
-    for number in (1, 2, 3):
-        full = pod(f"full-{number}", container(resources=gpus(8)))
-        full["spec"]["terminationGracePeriodSeconds"] = 1
-        world.create(POD, full)
-    world.until(lambda: all(is_ready(item) for item in world.list(POD)))
-
-    world.create(POD, pod("high", container(resources=gpus(8)), priorityClassName=name))
-
-    world.until(lambda: is_ready(world.get(POD, "high")))
-    assert len(world.list(POD)) == 3
-    world.cluster.delete(PRIORITY_CLASS, name)

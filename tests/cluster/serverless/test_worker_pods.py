@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gpuplatform.dev.embedded.processes import has_environment
-from gpuplatform.kube.kinds import NODE, POD, SECRET
+from gpuplatform.kube.kinds import EVENT, NODE, POD, SECRET
 from tests.cluster.serverless.pods import (
     SECRET_NAME,
     container_ready,
@@ -59,8 +59,8 @@ def test_only_sidecar_has_credentials(world: World, rig: Rig, secret: None) -> N
 def test_pod_waits_for_its_secret(world: World, rig: Rig) -> None:
     made = world.create(POD, worker(rig.server.url))
     name = made["metadata"]["name"]
-    world.until(lambda: (world.get(POD, name).get("status") or {}).get("phase") == "Running")
-    assert not pod_ready(world.find(POD, name))
+    world.until(lambda: [one for one in world.list(EVENT) if one["reason"] == "FailedMount"])
+    assert waiting(world.get(POD, name))["reason"] == "ContainerCreating"
     assert not processes_of(made)
 
     world.create(SECRET, {"metadata": {"name": SECRET_NAME}, "data": {}})

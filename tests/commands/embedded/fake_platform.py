@@ -33,7 +33,12 @@ def main() -> int:
     record.begin()
     parts = [_part(name, fields) for name, fields in description["parts"].items()]
     supervisor = Supervisor(parts, console, record, StopTimes(**description.get("times", {})))
-    return supervisor.run(lambda: console.plain("READY"), lambda: console.plain("STOPPING"))
+
+    def when_ready() -> bool:
+        console.plain("READY")
+        return bool(description.get("keeps_running", True))
+
+    return supervisor.run(when_ready, lambda: console.plain("STOPPING"))
 
 
 if __name__ == "__main__":

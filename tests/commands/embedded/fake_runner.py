@@ -1,4 +1,4 @@
-"""A supervisor of tiny parts, in a process of its own."""
+"""A supervisor of small parts, in a separate process."""
 
 import json
 import signal
@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[3]
 
 
 class FakePlatform:
-    """A supervisor in a process of its own."""
+    """A supervisor in a separate process."""
 
     def __init__(self, record: Path) -> None:
         self.record = record
@@ -58,5 +58,5 @@ class FakePlatform:
 
 
 def all_gone(pids: list[int]) -> bool:
-    """Wait until none of the processes lives."""
+    """Wait until all of the processes have ended."""
     return wait_until(lambda: not any(read_process(pid) for pid in pids), 5)

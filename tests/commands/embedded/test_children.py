@@ -1,4 +1,4 @@
-"""No process that is not verifiably ours gets a signal."""
+"""Only processes that the runner verifiably started receive a signal."""
 
 import json
 import os
@@ -20,7 +20,7 @@ RUNS_ON = (sys.executable, "-c", "import signal; signal.pause()")
 
 @pytest.fixture
 def foreign() -> Iterator[subprocess.Popen[bytes]]:
-    """A process that a runner did not start, in a group of its own."""
+    """A process that no runner started, in a separate process group."""
     process = subprocess.Popen(RUNS_ON, start_new_session=True)
     yield process
     process.kill()

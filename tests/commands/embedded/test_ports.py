@@ -4,7 +4,7 @@ from collections.abc import Iterator
 import pytest
 
 from gpuplatform.dev.embedded.errors import StartError
-from gpuplatform.dev.embedded.ports import LOOPBACK, choose_port, free_port, is_free
+from gpuplatform.dev.embedded.ports import LOOPBACK, choose_port, free_port, free_ports, is_free
 
 
 @pytest.fixture
@@ -15,8 +15,19 @@ def taken() -> Iterator[int]:
         yield server.getsockname()[1]
 
 
-def test_a_free_port_is_free() -> None:
-    assert is_free(free_port())
+def test_free_ports_are_free_and_different() -> None:
+    ports = free_ports(5)
+
+    assert len(set(ports)) == 5
+    assert all(is_free(port) for port in ports)
+
+
+def test_a_free_port_is_not_assigned_to_outgoing_connections() -> None:
+    with (
+        socket.create_server((LOOPBACK, 0)) as server,
+        socket.create_connection(server.getsockname()) as outgoing,
+    ):
+        assert free_port() < outgoing.getsockname()[1]
 
 
 def test_a_port_with_a_server_is_in_use(taken: int) -> None:

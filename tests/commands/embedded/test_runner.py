@@ -1,9 +1,10 @@
-"""The runner itself: settings that stop it, one runner a data directory, and one whole life."""
+"""The runner: invalid settings, one runner per data directory, and one full lifecycle."""
 
 import http.client
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -23,13 +24,13 @@ pytestmark = [pytest.mark.processes, pytest.mark.xdist_group("acceptance")]
 
 START_SECONDS = 240
 STOP_SECONDS = 12
-"""The promised 10, and a little for a machine that runs other tests."""
+"""The documented 10, and a margin for a machine that runs other tests."""
 PROCESSES = ("web", "worker", "beat", "controller", "results", "activator")
 SERVER_SETTINGS = ("DATABASE_URL", "REDIS_URL", "KUBECONFIG", "KUBE_MODE", "PORT", "DEMO")
 
 
 class Runner:
-    """`make run` without make, in a data directory of its own."""
+    """`make run` without make, with a separate data directory."""
 
     def __init__(self, data: Path) -> None:
         self.data = DataDirectory(data)
@@ -83,7 +84,7 @@ class Runner:
         return code
 
     def children(self) -> list[int]:
-        """Return every living process of the last run, with those that they started."""
+        """Return the running processes of the last run, with their child processes."""
         leaders = {int(entry["pid"]) for entry in ChildRecord(self.data.children).read()}
         return [process.pid for process in all_processes() if process.group in leaders]
 
@@ -107,7 +108,7 @@ def health(port: int) -> Any:
 
 
 def statuses_of_metrics(data: DataDirectory) -> dict[str, int]:
-    """Return what each process of the list of targets answers to a scrape."""
+    """Return the response of each process in the list of targets to a scrape."""
     answers = {}
     for one in json.loads(data.metrics_targets.read_text()):
         with urllib.request.urlopen(f"http://{one['targets'][0]}/metrics", timeout=30) as answer:
@@ -131,6 +132,15 @@ def test_a_wrong_setting_is_one_message(
     assert runner.end(30) == 1
     assert len(runner.lines) == 2, runner.lines
     assert sentence in runner.lines[0]
+    assert not runner.data.path.exists()
+
+
+def test_a_requested_port_in_use_leaves_no_data_directory(runner: Runner) -> None:
+    with socket.create_server((LOOPBACK, 0)) as server:
+        runner.start(PORT=str(server.getsockname()[1]))
+
+        assert runner.end(30) == 1
+    assert not runner.data.path.exists()
 
 
 def test_a_second_runner_on_the_same_data_is_one_message(runner: Runner) -> None:
@@ -147,7 +157,7 @@ def test_a_second_runner_on_the_same_data_is_one_message(runner: Runner) -> None
 @pytest.mark.long
 @pytest.mark.timeout(3 * START_SECONDS)
 def test_the_lifecycle_of_a_data_directory(runner: Runner) -> None:
-    """First run, `kill -9` of the runner, next run, SIGTERM: each as a person sees it."""
+    """First run, `kill -9` of the runner, next run, SIGTERM: each with its visible output."""
     port = free_port()
 
     runner.start(PORT=str(port))

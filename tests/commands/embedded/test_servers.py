@@ -1,4 +1,4 @@
-"""PostgreSQL and Valkey from their wheels: first start, next start, after a kill, odd places."""
+"""PostgreSQL and Valkey from their wheels: first start, restart, after a kill, unusual paths."""
 
 import os
 import signal
@@ -93,7 +93,7 @@ def test_postgres_starts_despite_the_lock_of_a_killed_server(started: Started) -
     child.kill()
     child.wait()
     lock = server.cluster / "postmaster.pid"
-    # Somebody else has the number by now, which PostgreSQL itself would take for a server.
+    # Another process has this process id, which PostgreSQL would regard as a server.
     lines = lock.read_text().splitlines()
     lock.write_text("\n".join([str(os.getppid()), *lines[1:]]) + "\n")
 

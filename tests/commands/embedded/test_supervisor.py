@@ -1,4 +1,4 @@
-"""The supervisor over tiny parts: order, one log, deaths, signals, kill -9."""
+"""The supervisor with small parts: order, one log, ended parts, signals, kill -9."""
 
 import signal
 from pathlib import Path
@@ -57,6 +57,16 @@ def test_a_signal_stops_everything_with_exit_code_0(
     assert len(pids) == 2
     assert all_gone(pids)
     assert "STOPPING" in platform.lines
+
+
+def test_a_run_that_is_complete_when_ready_stops_by_itself(platform: FakePlatform) -> None:
+    platform.start({"one": {"code": RUNS_ON}}, keeps_running=False)
+
+    code = platform.end()
+
+    assert code == 0
+    assert "STOPPING" in platform.lines
+    assert not any("SIG" in line for line in platform.lines)
 
 
 @pytest.mark.parametrize(
@@ -152,10 +162,10 @@ def test_the_next_run_stops_what_a_killed_runner_left(platform: FakePlatform) ->
     assert read_process(left[0]) is not None
 
     platform.start({"other": {"code": RUNS_ON}})
-    said = platform.read_until("LEFTOVERS")
+    output = platform.read_until("LEFTOVERS")
     platform.read_until("READY")
     platform.ask(signal.SIGTERM)
     platform.end()
 
-    assert said.strip() == "LEFTOVERS deaf"
+    assert output.strip() == "LEFTOVERS deaf"
     assert all_gone(left)

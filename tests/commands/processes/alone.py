@@ -1,4 +1,4 @@
-"""One process of the platform, started alone and ended by the test."""
+"""One process of the platform without the others, started and ended by a test."""
 
 import os
 import signal
@@ -10,11 +10,11 @@ from pathlib import Path
 ROOT = Path(__file__).parents[3]
 DRAIN_SECONDS = 2
 SLACK_SECONDS = 8
-"""For a machine that runs other tests."""
+"""With a margin for a machine that runs other tests."""
 
 
 class Process:
-    """One process of the platform, alone."""
+    """One process of the platform without the others."""
 
     def __init__(self, log: Path, *arguments: str, **environment: str) -> None:
         self.log = log
@@ -47,7 +47,7 @@ class Process:
         self._process.wait(DRAIN_SECONDS + SLACK_SECONDS)
 
     def wait_for_its_end(self, seconds: float) -> int:
-        """Return the exit code of a process that ends by itself."""
+        """Return the exit code of a process that ends without a signal."""
         return self._process.wait(seconds)
 
     @property

@@ -1,4 +1,4 @@
-"""A process that makes copies of itself, each of which counts; for the test of /metrics."""
+"""A process that forks copies, each of which counts; for the test of /metrics."""
 
 import os
 import sys
@@ -7,7 +7,7 @@ import django
 
 
 def main() -> None:
-    """Count in copies, serve from copies, end when the input ends."""
+    """Count in the copies, serve from the copies, end at the end of the input."""
     copies, each = int(sys.argv[1]), int(sys.argv[2])
     django.setup()
     from gpuplatform.metrics.declared import HTTP_REQUESTS, HTTP_SECONDS  # noqa: PLC0415 - after the set-up
@@ -28,7 +28,7 @@ def main() -> None:
         for _ in range(each):
             count(HTTP_REQUESTS, method="GET", route="/a", status="200")
             observe(HTTP_SECONDS, 0.2, method="GET", route="/a")
-        if number:  # The first one is dead when the others are asked; its counts are not.
+        if number:  # The first one ends before the scrape; its counts remain.
             serve_in_child()
         os.write(writing, b".")
         if not number:

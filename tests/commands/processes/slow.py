@@ -1,4 +1,4 @@
-"""The Celery application with a task that takes as long as it is told; for the test of the end."""
+"""The Celery application with a task of a given duration; for the test of the end."""
 
 import threading
 from pathlib import Path
@@ -10,8 +10,8 @@ __all__ = ["app"]
 
 @app.task(name="tests.wait")
 def wait(path: str, seconds: float) -> None:
-    """Write that it runs, wait, write that it has ended."""
-    told = Path(path)
-    told.write_text("begun\n")
+    """Write a line, wait, write a second line."""
+    report = Path(path)
+    report.write_text("begun\n")
     threading.Event().wait(seconds)
-    told.write_text("begun, ended\n")
+    report.write_text("begun, ended\n")

@@ -1,4 +1,4 @@
-"""The Celery application with a short limit for a main loop that is stuck."""
+"""The Celery application with a short time limit for a stalled main loop."""
 
 from celery import signals
 
@@ -11,7 +11,7 @@ STALLED_SECONDS = 3.0
 
 @signals.worker_init.connect
 def shorten(**_: object) -> None:
-    """Shorten both times, once Django is set up."""
+    """Shorten both times after the setup of Django."""
     from gpuplatform.processes import worker  # noqa: PLC0415 - reads the settings
 
     worker.TICK_SECONDS, worker.STALLED_SECONDS = 0.2, STALLED_SECONDS  # type: ignore[misc]  # constants

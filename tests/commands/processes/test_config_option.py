@@ -1,4 +1,4 @@
-"""Every process takes a file of settings, and ends at once with all that is wrong in it."""
+"""Every process accepts a settings file, and exits immediately with all of its errors."""
 
 import os
 import subprocess
@@ -6,6 +6,8 @@ import sys
 from pathlib import Path
 
 import pytest
+
+from gpuplatform.settings.reading import REQUIRED
 
 pytestmark = [pytest.mark.processes, pytest.mark.long]
 ROOT = Path(__file__).parents[3]
@@ -61,3 +63,14 @@ def test_a_management_command_reads_the_file(tmp_path: Path) -> None:
 
     row = next(line for line in shown.splitlines() if line.startswith("GPUPLATFORM_LOG_LEVEL"))
     assert row.split() == ["GPUPLATFORM_LOG_LEVEL", str(file), "WARNING"]
+
+
+def test_help_needs_no_platform_and_writes_no_file(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    required = dict.fromkeys(("GPUPLATFORM_DEV", *REQUIRED), "")
+
+    ended = run("manage.py", "recover", "--help", **required, GPUPLATFORM_DATA=str(data))
+
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert "--dry-run" in ended.stdout
+    assert not data.exists()

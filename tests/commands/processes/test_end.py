@@ -1,4 +1,4 @@
-"""SIGTERM: what is under way may end, for so long and no longer, in every process."""
+"""SIGTERM: every process completes work in progress within a time limit."""
 
 import http.client
 import os
@@ -28,7 +28,7 @@ class Worker:
     QUEUE = "test-slow"
 
     def __init__(self, directory: Path) -> None:
-        self._told = directory / "told"
+        self._report = directory / "report"
         self.process = Process(
             directory / "log",
             *("-m", "celery", "--quiet", "--app", "tests.commands.processes.slow", "worker"),
@@ -38,12 +38,14 @@ class Worker:
         )
 
     def do(self, seconds: float) -> None:
-        """Have a task under way that takes so long."""
-        app.send_task("tests.wait", args=(str(self._told), seconds), queue=self.QUEUE)
-        assert wait_until(lambda: self.said("begun"), START_SECONDS), self.process.log.read_text()
+        """Start a task of this duration."""
+        app.send_task("tests.wait", args=(str(self._report), seconds), queue=self.QUEUE)
+        assert wait_until(lambda: self.has_reported("begun"), START_SECONDS), (
+            self.process.log.read_text()
+        )
 
-    def said(self, word: str) -> bool:
-        return self._told.exists() and word in self._told.read_text()
+    def has_reported(self, word: str) -> bool:
+        return self._report.exists() and word in self._report.read_text()
 
 
 @pytest.fixture
@@ -60,7 +62,7 @@ def test_a_worker_completes_short_tasks(worker: Worker) -> None:
 
     worker.process.stop()
 
-    assert worker.said("ended")
+    assert worker.has_reported("ended")
     assert worker.process.exit_code == 0
 
 
@@ -70,7 +72,7 @@ def test_a_worker_returns_long_tasks_to_the_queue(worker: Worker) -> None:
     seconds = worker.process.stop()
 
     assert seconds >= DRAIN_SECONDS * 0.9
-    assert not worker.said("ended")
+    assert not worker.has_reported("ended")
     with redis.Redis.from_url(settings.CELERY_BROKER_URL) as client:
         waiting = int(client.llen(Worker.QUEUE)) + int(client.hlen("unacked"))
     assert waiting == 1
@@ -104,7 +106,7 @@ def _metrics(port: int) -> str:
 
 
 class Web:
-    """A web process whose one request is under way."""
+    """A web process with one worker."""
 
     def __init__(self, directory: Path) -> None:
         self.port = free_port()

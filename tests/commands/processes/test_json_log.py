@@ -17,7 +17,7 @@ JSON = {"GPUPLATFORM_LOG_FORMAT": "json"}
 
 
 def lines_of(process: Process) -> list[Any]:
-    """Return the lines until now, parsed; at its end Celery writes around the log."""
+    """Return the parsed lines; at its end Celery also writes outside of the log."""
     return [json.loads(line) for line in process.log.read_text().splitlines()]
 
 

@@ -1,4 +1,4 @@
-"""/livez of a worker follows its main loop, and outlives an outage of the broker."""
+"""/livez of a worker depends on its main loop, and not on the broker."""
 
 import http.client
 import os

@@ -1,4 +1,4 @@
-"""Counts of copies add up, whichever of them is asked, and a taken port is one sentence."""
+"""Each copy serves the sum of all counts, and a port in use is an error of one sentence."""
 
 import os
 import socket

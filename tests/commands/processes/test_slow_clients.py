@@ -1,4 +1,4 @@
-"""Clients that never end a request hold up nobody else; what is no request is told in JSON."""
+"""Clients that never complete a request do not block others; invalid requests get JSON errors."""
 
 import contextlib
 import http.client
@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.processes, pytest.mark.long]
 ROOT = Path(__file__).parents[3]
 THREADS = 2
 HEAD_SECONDS = 40
-"""Two rounds of ten seconds, on a machine that runs other tests."""
+"""Two rounds of ten seconds, with a margin for a machine that runs other tests."""
 HALF_A_HEAD = b"GET /api/v1/health HTTP/1.1\r\nHost: localhost\r\nX-Never"
 
 

@@ -1,4 +1,4 @@
-"""What a process does at its start where its cluster, or its port, is not to be had."""
+"""The start of a process whose cluster or port is unavailable."""
 
 import os
 import socket
@@ -22,7 +22,7 @@ pytestmark = [
 
 START_SECONDS = 20
 ALL_SECONDS = 120
-"""Six at once, on a machine that runs other tests."""
+"""Six in parallel, with a margin for a machine that runs other tests."""
 CELERY = ("-m", "celery", "--app", "gpuplatform.celery")
 QUIET = ("--concurrency", "1", "--without-gossip", "--without-mingle")
 WEB = ("-m", "gunicorn", "--config", "python:gpuplatform.processes.webserver", "--workers", "1")
@@ -46,7 +46,7 @@ ENDS = {
     ("off", "nowhere"): dict.fromkeys(COMMANDS, GOES_ON)
     | dict.fromkeys(("controller", "activator"), NONE_BY_CHOICE.format(mode="off")),
 }
-"""Mode and cluster: with which sentence each process ends. What goes on is told by health."""
+"""The exit message of each process by mode and cluster. The health page reports running ones."""
 
 WORKS = {
     "web": "Booting worker",
@@ -56,22 +56,22 @@ WORKS = {
     "activator": "connection refused",
     "results": "Connect call failed",
 }
-"""What a process that goes on says."""
+"""The output of a process that keeps running."""
 
 ASKS = ("controller", "activator")
-"""What asks the cluster at once; the others do at the first work."""
+"""Processes that call the cluster at their start; the others call it at their first work."""
 REFUSALS = {
     "slow": "response timed out",
     "refusing with 401": "Unauthorized",
     "refusing with 403": "Forbidden",
     "with a wrong TLS": "the certificate cannot be verified",
 }
-"""What of such a cluster is said by whoever asks it."""
+"""The error of a process that calls such a cluster."""
 
 
 @pytest.fixture
 def environment(tmp_path: Path) -> dict[str, str]:
-    """The settings of a process beside this test."""
+    """The settings of a process that runs with this test."""
     base, _slash, _name = os.environ["DATABASE_URL"].rpartition("/")
     return {
         "DATABASE_URL": f"{base}/{connection.settings_dict['NAME']}",
@@ -155,7 +155,7 @@ def test_web_on_a_port_in_use_exits_with_a_message(
 
         assert process.wait_for_its_end(START_SECONDS) == 1
 
-    said = _log(process)
-    assert "Address already in use" in said
-    assert "Can't connect to" in said
-    assert "Traceback" not in said
+    log_text = _log(process)
+    assert "Address already in use" in log_text
+    assert "Can't connect to" in log_text
+    assert "Traceback" not in log_text

@@ -11,7 +11,7 @@ pytestmark = pytest.mark.django_db
 
 
 def page(limit: int, cursor: str | None = None) -> Page[str]:
-    rows = Group.objects.filter(name__in="abcdef")  # There are groups of the platform's own.
+    rows = Group.objects.filter(name__in="abcdef")  # Excludes the groups of the platform.
     found = paginate(rows, PageQuery(limit=limit, cursor=cursor))
     return mapped(found, [group.name for group in found.rows])
 

@@ -1,4 +1,4 @@
-"""The mirror only copies: never backwards, never on its own authority, never a leftover."""
+"""The mirror only copies: never an older version, never its own decision, never a leftover."""
 
 from typing import Any
 
@@ -43,7 +43,7 @@ def at_version(resource: Manifest, version: int) -> Manifest:
 
 
 def bearing(operation: Operation, name: str) -> Manifest:
-    """Return a resource that a worker made for `operation`."""
+    """Return a resource that a worker created for `operation`."""
     marks = {TENANT_ANNOTATION: "default", OPERATION_ID_ANNOTATION: operation.operation_id}
     return pool_resource(
         name, metadata={"annotations": marks, "managedFields": WRITTEN_BY_PLATFORM}

@@ -1,4 +1,4 @@
-"""Cancel and retry: only where it is safe, once, and under concurrency."""
+"""Cancel and retry: only if it is safe, only once, and under concurrency."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -119,7 +119,7 @@ def test_the_next_operation_is_enqueued_after_a_cancellation(
 
     accepted = cancel(operation)
 
-    assert broker.hints(Queue.OPERATIONS) == 2  # what waited, and the cancellation itself
+    assert broker.hints(Queue.OPERATIONS) == 2  # the waiting operation, and the cancellation
     assert run(behind).phase == run(accepted.operation).phase == "Succeeded"
 
 

@@ -1,4 +1,4 @@
-"""The five steps over a pool: claim, observe, plan, apply, record; and what hinders them."""
+"""The five steps for a pool: claim, observe, plan, apply, record; and their failures."""
 
 from datetime import timedelta
 from typing import Any
@@ -33,13 +33,13 @@ FORBIDDEN = ClusterForbidden("pods is forbidden: exceeded quota", status=403)
 
 
 def made(cluster: FakeCluster, name: str = "a", **spec: Any) -> StockPool:
-    """Make a pool through the API's service and the operations worker."""
+    """Create a pool through the service and the operations worker."""
     operations.run(accept_create(name=name, **spec).operation.id)
     return StockPool.objects.get(name=name)
 
 
 def passes(cluster: FakeCluster, row: StockPool, rounds: int = 6) -> StockPool:
-    """Run passes as a sweep would, with the cluster's controllers in between."""
+    """Reconcile repeatedly as a sweep does, with the controllers of the cluster in between."""
     for _ in range(rounds):
         mark_due(StockPool.objects.filter(pk=row.pk))
         driver.run(POOLS, row.id)
@@ -232,9 +232,19 @@ def test_an_unavailable_cluster_changes_no_status_and_closes_the_gate(
     assert driver.run(POOLS, row.id) is None
 
 
-def test_a_conflict_is_retried_soon_and_does_not_count_as_a_failure(cluster: FakeCluster) -> None:
+@pytest.mark.parametrize(
+    "error",
+    [
+        ClusterConflict("changed", reason="Conflict", status=409),
+        ClusterRejected("deleted", reason="NotFound", status=404),
+    ],
+    ids=["changed", "deleted"],
+)
+def test_a_conflict_is_retried_soon_and_does_not_count_as_a_failure(
+    cluster: FakeCluster, error: ClusterError
+) -> None:
     row = made(cluster)
-    cluster.fail("patch", STOCK_POOL, ClusterConflict("changed", reason="Conflict", status=409))
+    cluster.fail("patch", STOCK_POOL, error)
 
     wait = driver.run(POOLS, row.id)
 

@@ -1,9 +1,10 @@
-"""Do the cluster and the database match? Nothing is written while they do not."""
+"""The epochs of cluster and database are compared; nothing is written if they differ."""
 
 import threading
 
 import pytest
 from django.db import connection
+from pytest_django import Settings
 
 from gpuplatform.errors import ClusterForbidden, ClusterUnavailable
 from gpuplatform.kube.kinds import CONFIG_MAP, EPOCH_CONFIG_MAP, Manifest
@@ -27,14 +28,14 @@ def mark_of(cluster: FakeCluster) -> Manifest:
     return found
 
 
-def said(cluster: FakeCluster, **data: str) -> None:
-    """Let the cluster's mark say something else."""
+def change_epoch(cluster: FakeCluster, **data: str) -> None:
+    """Change the data of the cluster's epoch."""
     mark = mark_of(cluster)
     cluster.put(CONFIG_MAP, {**mark, "data": {**mark["data"], **data}})
 
 
 def forget_comparison(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Be another process."""
+    """Act as another process."""
     monkeypatch.setattr(epoch, "_COMPARED", ProcessLocal(threading.Event))
 
 
@@ -60,7 +61,7 @@ def test_a_process_compares_once_and_its_child_again(
     cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert epoch.matches()
-    said(cluster, epoch="another")
+    change_epoch(cluster, epoch="another")
     assert epoch.matches(), "the controller is the one that compares all the time"
 
     forget_comparison(monkeypatch)
@@ -70,7 +71,7 @@ def test_a_process_compares_once_and_its_child_again(
 
 def test_another_database_is_detected_and_writes_nothing(cluster: FakeCluster) -> None:
     epoch.compare(cluster)
-    said(cluster, epoch="another")
+    change_epoch(cluster, epoch="another")
 
     assert "another database" in epoch.compare(cluster)
 
@@ -91,7 +92,7 @@ def test_a_second_platform_does_not_claim_a_cluster(cluster: FakeCluster) -> Non
 
 def test_a_restored_database_is_detected_by_its_operations(cluster: FakeCluster) -> None:
     epoch.compare(cluster)
-    said(cluster, operations=str(epoch.newest_operation() + 1))
+    change_epoch(cluster, operations=str(epoch.newest_operation() + 1))
 
     assert "restored" in epoch.compare(cluster)
 
@@ -118,7 +119,7 @@ def test_the_newest_operation_is_stored_once(cluster: FakeCluster) -> None:
 @pytest.mark.parametrize("text", ["", "x", "-1", "9" * 5000])
 def test_a_malformed_operation_id_is_ignored(cluster: FakeCluster, text: str) -> None:
     epoch.compare(cluster)
-    said(cluster, operations=text)
+    change_epoch(cluster, operations=text)
 
     epoch.compare(cluster)
     epoch.advance(cluster)
@@ -133,13 +134,33 @@ def test_a_deleted_epoch_requires_recovery(cluster: FakeCluster) -> None:
     assert cluster.names(CONFIG_MAP) == []
 
 
+@pytest.mark.parametrize(
+    ("is_dev", "command"), [(True, "'make recover'"), (False, "'manage.py recover'")]
+)
+def test_the_log_names_the_command_of_the_installation(
+    cluster: FakeCluster,
+    settings: Settings,
+    caplog: pytest.LogCaptureFixture,
+    is_dev: bool,
+    command: str,
+) -> None:
+    settings.GPUPLATFORM_DEV = is_dev
+    epoch.compare(cluster)
+    cluster.remove(CONFIG_MAP, EPOCH_CONFIG_MAP, namespace=NAMESPACE)
+
+    epoch.compare(cluster)
+
+    [record] = [one for one in caplog.records if one.levelname == "ERROR"]
+    assert command in record.getMessage()
+
+
 def test_a_difference_that_disappears_is_cleared(cluster: FakeCluster) -> None:
     epoch.compare(cluster)
     right = cluster_state().epoch
-    said(cluster, epoch="another")
+    change_epoch(cluster, epoch="another")
     epoch.compare(cluster)
 
-    said(cluster, epoch=right)
+    change_epoch(cluster, epoch=right)
 
     assert epoch.compare(cluster) == ""
     assert cluster_state().recovery_reason == ""
@@ -175,7 +196,7 @@ def test_a_lost_response_at_the_first_start_is_not_a_fault(cluster: FakeCluster)
 def test_a_renewed_epoch_matches_and_ids_continue_after_the_clusters(cluster: FakeCluster) -> None:
     epoch.compare(cluster)
     ahead = epoch.newest_operation() + 1000
-    said(cluster, epoch="another", operations=str(ahead))
+    change_epoch(cluster, epoch="another", operations=str(ahead))
     epoch.compare(cluster)
 
     epoch.renew(cluster)

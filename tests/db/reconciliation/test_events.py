@@ -1,4 +1,4 @@
-"""The Events that the driver tells, beside its work and never in its way."""
+"""The driver writes Events asynchronously, so that they do not delay its work."""
 
 import threading
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ BROKEN = {"containerStatuses": [{"name": "c", "state": {"waiting": WAITING}}]}
 
 @pytest.fixture(autouse=True)
 def _speaking(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """No other test's outage keeps Events back, and none is left for the next test."""
+    """Outages of other tests do not delay Events, and no pending Event remains."""
     monkeypatch.setattr(event_writer._Pause, "until", 0.0)
     yield
     event_writer.finish(FINISH_SECONDS)
@@ -32,14 +32,14 @@ def _speaking(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.fixture
 def row(cluster: FakeCluster) -> StockPool:
-    """A pool that is ready."""
+    """A ready pool."""
     operations.run(accept_create(name="a").operation.id)
     made = StockPool.objects.get()
     return passes(cluster, made)
 
 
 def passes(cluster: FakeCluster, row: StockPool, pods: Manifest | None = None) -> StockPool:
-    """Run passes as a sweep would, with the cluster's controllers in between."""
+    """Reconcile repeatedly as a sweep does, with the controllers of the cluster in between."""
     for _ in range(4):
         mark_due(StockPool.objects.filter(pk=row.pk))
         driver.run(POOLS, row.id)

@@ -1,4 +1,4 @@
-"""One gate before a cluster that is away: noticed once, opened by one question."""
+"""One gate for an unavailable cluster: one failure closes it, one successful probe opens it."""
 
 import pytest
 from django.db.models.functions import Now

@@ -1,4 +1,4 @@
-"""Row leases: one worker at a time, and nothing lost between two of them."""
+"""Row leases: one worker at a time, and no change is lost between two workers."""
 
 import threading
 from collections.abc import Callable
@@ -118,7 +118,7 @@ def test_a_lost_lease_is_not_renewed(settings: Settings, monkeypatch: pytest.Mon
 
 
 def _until(happened: Callable[[], bool], seconds: float = DEADLINE_SECONDS) -> bool:
-    """Look again and again, on a clock that no test owns."""
+    """Poll the condition with real time, even if a test replaces the clock."""
     waiting, rounds = threading.Event(), int(seconds / 0.05)
     for _ in range(rounds):
         if happened():

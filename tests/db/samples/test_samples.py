@@ -9,15 +9,16 @@ from django.db import connection
 from django.db.models.functions import Now
 
 from gpuplatform.clock import now
-from gpuplatform.errors import ClusterUnavailable
-from gpuplatform.kube.kinds import NODE
+from gpuplatform.kube.kinds import Manifest
 from gpuplatform.observability.sampler import MAX_SPAN, SETTLE_DELAY, take_sample
 from gpuplatform.operations.phases import OperationPhase
 from gpuplatform.samples.models import PlatformSample
 from gpuplatform.samples.selectors import latest_capacity
 from gpuplatform.samples.services import samples_prune
 from inventory.phases import PoolPhase
+from inventory.services.nodes import nodes_update
 from tests.factories.admin_rows import Rows
+from tests.factories.nodes import gpu_pod, node_manifest, records
 from tests.factories.unit_rows import spec_row, stock_row, unit_row
 from tests.fakes.cluster import FakeCluster
 from tests.fakes.installed import broker, cluster
@@ -30,15 +31,9 @@ __all__ = ["broker", "cluster"]
 
 pytestmark = pytest.mark.django_db
 
-H100 = "NVIDIA-H100-80GB-HBM3"
 
-
-def _node(name: str, *, built_in: str, offered: str) -> dict[str, Any]:
-    gpus = {"capacity": {"nvidia.com/gpu": built_in}, "allocatable": {"nvidia.com/gpu": offered}}
-    return {
-        "metadata": {"name": name, "labels": {"nvidia.com/gpu.product": H100}},
-        "status": gpus,
-    }
+def _store(nodes: list[Manifest], *pods: Manifest) -> None:
+    nodes_update(records(nodes, pods), version=1, is_complete=True)
 
 
 def _sampled_before(**ago: float) -> None:
@@ -81,12 +76,11 @@ def test_a_sample_has_the_age_of_the_oldest_due_row(cluster: FakeCluster) -> Non
 
 
 def test_the_stored_capacity_has_the_gpus_of_the_nodes(cluster: FakeCluster) -> None:
-    cluster.put(NODE, _node("a", built_in="8", offered="6"))
-    cluster.put(NODE, _node("b", built_in="8", offered="8"))
     spec_row(warm_target=3)
-    stock_row()
+    stock, unit = stock_row(), unit_row()
     stock_row(UnitPhase.FAILED)
-    unit_row()
+    pods = [gpu_pod("s", "a", unit=stock.uid), gpu_pod("u", "b", unit=unit.uid)]
+    _store([node_manifest("a", 6, capacity=8), node_manifest("b")], *pods)
 
     take_sample()
 
@@ -99,7 +93,7 @@ def test_the_stored_capacity_has_the_gpus_of_the_nodes(cluster: FakeCluster) -> 
 
 
 def test_only_a_spec_that_no_node_can_hold_has_a_misfit(cluster: FakeCluster) -> None:
-    cluster.put(NODE, _node("a", built_in="8", offered="0"))
+    _store([node_manifest("a", 0, capacity=8)])
     spec_row()
     spec_row("huge", gpu=16)
     spec_row("elsewhere", product="H200")
@@ -115,13 +109,12 @@ def test_only_a_spec_that_no_node_can_hold_has_a_misfit(cluster: FakeCluster) ->
 
 
 def test_unschedulable_specs_do_not_reduce_free_gpus(cluster: FakeCluster) -> None:
-    cluster.put(NODE, _node("a", built_in="8", offered="8"))
     spec_row("huge", gpu=64)
     huge = {"spec_name": "huge", "gpu": 64, "spec": {"specName": "huge", "gpu": 64}}
     stock_row(UnitPhase.PROGRESSING, **huge)
     stock_row(UnitPhase.FAILED, **huge)
     spec_row()
-    stock_row(UnitPhase.PROGRESSING)
+    _store([node_manifest()], gpu_pod(unit=stock_row(UnitPhase.PROGRESSING).uid))
 
     take_sample()
 
@@ -129,11 +122,11 @@ def test_unschedulable_specs_do_not_reduce_free_gpus(cluster: FakeCluster) -> No
     assert seen is not None
     (product,) = seen.products or ()
     assert (product.free, product.gpus["starting"], product.gpus["failed"]) == (7, 1, 0)
-    assert {spec.name: spec.gpus["starting"] for spec in seen.specs} == {"g1.1": 1, "huge": 64}
+    assert {spec.name: spec.gpus["starting"] for spec in seen.specs} == {"g1.1": 1, "huge": 0}
+    assert {spec.name: spec.wanted for spec in seen.specs} == {"g1.1": 0, "huge": 128}
 
 
-def test_without_a_response_of_the_cluster_the_products_are_unknown(cluster: FakeCluster) -> None:
-    cluster.fail("list", NODE, ClusterUnavailable.example())
+def test_without_observed_nodes_the_products_are_unknown(cluster: FakeCluster) -> None:
     spec_row()
 
     take_sample()

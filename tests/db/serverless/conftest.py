@@ -8,10 +8,10 @@ from serverless.loops.dead_letters import DeadLetters
 from serverless.loops.relay import Relay
 from serverless.loops.result_store import ResultStore
 from serverless.queue.gateway import Queue
-from tests.fakes.installed import broker, cluster
+from tests.fakes.installed import broker, catalogue, cluster
 from tests.fakes.queue_server import queue, queue_server
 
-__all__ = ["broker", "cluster", "queue", "queue_server"]
+__all__ = ["broker", "catalogue", "cluster", "queue", "queue_server"]
 
 
 @pytest.fixture

@@ -187,7 +187,7 @@ def test_concurrent_requests_with_one_id_create_one_invocation() -> None:
 
 
 def cancel(row: Invocation, operation_id: str = "c-1") -> None:
-    """Cancel an invocation as the API would."""
+    """Cancel an invocation as the API does."""
     invocation_cancel(
         tenant=row.tenant, invocation_id=row.invocation_id, operation_id=operation_id
     )

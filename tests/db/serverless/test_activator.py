@@ -12,6 +12,7 @@ from gpuplatform.operations.models import Operation
 from gpuplatform.operations.phases import OperationPhase
 from gpuplatform.reconciliation.models import ClusterState
 from gpuplatform.workloads.causes import StartupCause
+from inventory.models import GpuSpec
 from serverless.core.workers import generation_of, worker_name
 from serverless.loops.activator import Activator
 from serverless.loops.relay import Relay
@@ -21,16 +22,17 @@ from serverless.queue.gateway import Queue
 from serverless.requests import FunctionUpdate
 from serverless.selectors import workers_of
 from serverless.services.functions import function_request_deletion, function_update
-from serverless.services.workers import worker_start
+from serverless.services.workers import WorkerStart, worker_start
 from tests.factories.serverless import Worker, accept, function_row, tenant_row
 from tests.factories.unit_rows import PULL_FAILURE, spec_row, stock_row, unit_row
 from tests.fakes.cluster import FakeCluster
 from tests.fakes.queue_server import QueueServer
-from units.models import GpuUnit
-from units.phases import UnitPhase
+from units.models import CapacityRequest, GpuUnit
+from units.phases import RequestPhase, UnitPhase
+from units.services.matcher import match
 from units.services.units import unit_request_deletion
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("catalogue")]
 
 SLEPT = timedelta(hours=1)
 Reconcile = Callable[[], None]
@@ -113,7 +115,7 @@ def test_concurrent_workers_have_unique_names(reconcile: Reconcile, queue: Queue
     assert len(set(workers_of(function).values_list("name", flat=True))) == 3
 
 
-def test_lack_of_stock_is_reported_and_retried(reconcile: Reconcile, queue: Queue) -> None:
+def test_lack_of_stock_is_reported_and_worker_waits(reconcile: Reconcile, queue: Queue) -> None:
     function = function_row()
     Worker(queue, function)
     accept(function)
@@ -122,16 +124,63 @@ def test_lack_of_stock_is_reported_and_retried(reconcile: Reconcile, queue: Queu
 
     assert phase_of(function) == ("Progressing", "NoCapacity")
     assert "g1.1" in function.message
+    assert function.start_failures == 0
+    request = CapacityRequest.objects.get()
+    assert request.phase == RequestPhase.OPEN
+
+    reconcile()
+    assert phase_of(function) == ("Progressing", "NoCapacity")
+    assert workers_of(function).count() == 1
+
+    stock = stock_row()
+    match("g1.1")
+    reconcile()
+    stock.refresh_from_db()
+    assert stock.claimed_by == workers_of(function).get().operation
+    assert phase_of(function) == ("Progressing", "Activating")
+
+
+def test_a_worker_that_waits_for_stock_is_deleted_if_it_is_not_needed(
+    reconcile: Reconcile, queue: Queue
+) -> None:
+    function = function_row()
+    Worker(queue, function)
+    accept(function)
+    reconcile()
+
+    function_request_deletion(
+        tenant=function.tenant, request_id=function.request_id, operation_id="delete"
+    )
+    reconcile()
+
+    assert CapacityRequest.objects.get().phase == RequestPhase.CLOSED
+    assert workers_of(function).get().deletion_requested_at is not None
+
+
+@pytest.mark.parametrize("is_deleted", [False, True], ids=["disabled", "deleted"])
+def test_a_spec_that_is_no_longer_available_is_reported_and_retried(
+    reconcile: Reconcile, queue: Queue, is_deleted: bool
+) -> None:
+    stock_row()
+    function = function_row()
+    Worker(queue, function)
+    accept(function)
+    spec_row(is_enabled=False)
+    if is_deleted:
+        GpuSpec.objects.all().delete()
+
+    reconcile()
+    first = phase_of(function)
+    reconcile()
+
+    assert first == phase_of(function) == ("Failed", "SpecUnavailable")
     assert function.start_failures == 1
     assert not Operation.objects.filter(kind="unit.create").exists()
-
-    stock_row()
-    reconcile()
-    assert not workers_of(function).exists()
-
+    spec_row(is_enabled=True)
     Function.objects.update(starts_after=Now() - timedelta(seconds=1))
     reconcile()
     assert workers_of(function).count() == 1
+    assert phase_of(function)[1] != "NoCapacity"
 
 
 def test_lack_of_stock_costs_few_attempts_and_ends_with_stock(
@@ -139,7 +188,7 @@ def test_lack_of_stock_costs_few_attempts_and_ends_with_stock(
 ) -> None:
     starts: list[float] = []
 
-    def count_start(*args: Any, **kwargs: Any) -> bool:
+    def count_start(*args: Any, **kwargs: Any) -> WorkerStart:
         starts.append(passed)
         return worker_start(*args, **kwargs)
 
@@ -154,11 +203,12 @@ def test_lack_of_stock_costs_few_attempts_and_ends_with_stock(
         reconcile()
 
     assert phase_of(function) == ("Failed", "NoCapacity")
-    assert 10 <= len(starts) <= 60, starts
+    assert len(starts) == 1
     invocation.refresh_from_db()
     assert invocation.state == InvocationState.QUEUED
 
     stock_row()
+    match("g1.1")
     for passed in range(600, 640, 5):
         monkeypatch.setattr(clock, "now", lambda at=passed: began + timedelta(seconds=at))
         reconcile()
@@ -343,8 +393,8 @@ def test_only_one_of_two_activators_starts_worker(queue: Queue, cluster: FakeClu
     stock_row()
     function = function_row(maxWorkers=2)
 
-    assert worker_start(function, observed=0)
-    assert not worker_start(function, observed=0)
+    assert worker_start(function, observed=0) is WorkerStart.CLAIMED
+    assert worker_start(function, observed=0) is WorkerStart.CHANGED
     assert workers_of(function).count() == 1
 
 
@@ -353,7 +403,7 @@ def test_start_fails_if_limits_have_changed(queue: Queue, cluster: FakeCluster) 
     stock_row()
     Function.objects.update(spec={**function.spec, "maxWorkers": 1})
 
-    assert not worker_start(function, observed=0)
+    assert worker_start(function, observed=0) is WorkerStart.CHANGED
 
 
 def test_function_without_finished_creation_is_ignored(reconcile: Reconcile, queue: Queue) -> None:

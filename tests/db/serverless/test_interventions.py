@@ -20,7 +20,7 @@ from serverless.services.functions import (
 from tests.factories.serverless import SPEC, function_row
 from tests.fakes.cluster import FakeCluster
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("catalogue")]
 
 
 def create() -> Operation:

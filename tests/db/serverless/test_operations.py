@@ -31,19 +31,19 @@ from tests.factories.unit_rows import unit_row
 from tests.fakes.cluster import FakeCluster
 from tests.fakes.queue_server import QueueServer
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("catalogue")]
 
 NAMESPACE = "runtime-instance"
 
 
 def create(operation_id: str = "f-1", **fields: Any) -> Accepted:
-    """Accept a function as the API would."""
+    """Accept a function as the API does."""
     body = {"operationID": operation_id, "requestID": "echo", **SPEC, **fields}
     return function_create(tenant=tenant_by_name(), body=FunctionCreate.parse(body))
 
 
 def delete(operation_id: str = "d-1") -> Accepted:
-    """Accept the deletion of the function as the API would."""
+    """Accept the deletion of the function as the API does."""
     return function_request_deletion(
         tenant=tenant_by_name(), request_id="echo", operation_id=operation_id
     )
@@ -205,7 +205,7 @@ def test_cancelled_invocations_are_not_delivered_to_stopping_workers(
     assert worker.read(worker.take_one()).key == begun.pk
     Invocation.objects.filter(pk=begun.pk).update(state="Running")
     theirs.refresh_from_db()
-    # As if streams had been created again: the sequence belongs to another function now.
+    # As after the streams are recreated: the sequence belongs to another function.
     Invocation.objects.filter(pk=second.pk).update(stream_sequence=theirs.stream_sequence)
 
     assert run(delete()).reason == "WorkersStopping"

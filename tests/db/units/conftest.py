@@ -1,4 +1,4 @@
-"""A platform of GPU units on a cluster of dicts."""
+"""The platform of GPU units on an in-memory cluster."""
 
 import threading
 
@@ -13,12 +13,12 @@ from tests.fakes.unit_world import ManagedCluster, UnitWorld
 
 @pytest.fixture
 def world(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> UnitWorld:
-    """The platform; its cluster is that of every thread of this process."""
+    """The platform; all threads of this process share its cluster."""
     settings.KUBE_MODE = "required"
     cluster = ManagedCluster()
     monkeypatch.setattr(modes, "_REQUESTS", ProcessLocal(lambda: cluster))
     monkeypatch.setattr(epoch, "_COMPARED", ProcessLocal(threading.Event))
-    # Events are written by another thread and may be lost: these tests count the
-    # writes of workers, and compare what is left.
+    # A background thread writes Events, and they are best effort: these tests count the
+    # writes of workers, and compare the remaining objects.
     monkeypatch.setattr(event_writer, "submit", lambda *_: None)
     return UnitWorld(cluster)

@@ -1,4 +1,4 @@
-"""Counts come from rows alone, hold at every instant, and cost one query."""
+"""Counts use only rows, are consistent at any time, and need one query."""
 
 from collections import Counter
 from datetime import timedelta
@@ -47,7 +47,7 @@ def test_each_unit_of_stock_is_counted_once_and_in_one_query(
     cluster: FakeCluster, django_assert_num_queries: DjangoAssertNumQueries
 ) -> None:
     stock_row()
-    accept_unit()  # It claims that one.
+    accept_unit()  # It claims this row.
     stock_row()
     stock_row()
     stock_row(UnitPhase.PROGRESSING)
@@ -64,7 +64,7 @@ def test_each_unit_of_stock_is_counted_once_and_in_one_query(
     with django_assert_num_queries(1):
         found = {spec.name: spec for spec in capacity_by_spec()}
 
-    assert found["g1.1"].model_copy(update={"gpus": {}}) == SpecCapacity(
+    assert found["g1.1"].model_copy(update={"gpus_by_resource": {}}) == SpecCapacity(
         name="g1.1",
         ready=2,
         claimed=1,

@@ -1,4 +1,4 @@
-"""Stop, update and delete: exactly the unit that the create created, in order of acceptance."""
+"""Stop, update and delete affect exactly the created unit, in order of acceptance."""
 
 import pytest
 
@@ -11,7 +11,9 @@ from gpuplatform.operations.selectors import operations_due
 from gpuplatform.operations.versions import version_of
 from inventory.models import GpuSpec
 from tests.fakes.unit_world import NAMESPACE, UnitWorld, state, stock_rows, unit_row
+from units.core.sources import source_of
 from units.models import GpuUnit, UnitHistory
+from units.records import Records
 
 pytestmark = pytest.mark.django_db
 
@@ -20,7 +22,7 @@ REFUSED = ClusterRejected("spec: Invalid", reason="Invalid", status=422)
 
 @pytest.fixture
 def running(world: UnitWorld) -> UnitWorld:
-    """A platform with the unit `a`, and one stock unit more."""
+    """A platform with the unit `a`, and one more stock unit."""
     world.seed(2)
     world.create("a")
     world.work()
@@ -29,7 +31,7 @@ def running(world: UnitWorld) -> UnitWorld:
 
 
 def replaced_at(world: UnitWorld, verb: str) -> None:
-    """Let a person delete the unit and make another one of its name right before that call."""
+    """Replace the unit as with kubectl, immediately before the call with this verb."""
 
     def replace(called: str, kind: object) -> None:
         if called == verb and kind == GPU_UNIT:
@@ -121,6 +123,20 @@ def test_an_update_changes_only_the_given_fields(running: UnitWorld) -> None:
     assert spec["template"] == {"ports": ports}
     assert (spec["image"], spec["gpu"]) == ("example.com/a:1", 1)
     assert unit_row("a").spec == spec
+
+
+def test_a_start_that_was_changed_later_began_with_its_stock(running: UnitWorld) -> None:
+    running.run(running.stop("a"))
+    running.work()
+    running.run(running.start("a"))
+    running.run(running.update("a", image="b:1"))
+    unit = running.resource("a") or {}
+
+    began = Records.of([unit]).claimed_at(unit)
+
+    source = source_of(unit)
+    assert source is not None
+    assert began == GpuUnit.objects.get(uid=source.uid).consumed_at
 
 
 def test_an_update_of_a_version_that_changed_after_it_was_accepted_fails(

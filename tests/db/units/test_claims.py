@@ -24,11 +24,14 @@ from gpuplatform.errors import (
 from gpuplatform.operations.models import Operation
 from gpuplatform.operations.phases import OperationPhase
 from gpuplatform.operations.services import Accepted
+from gpuplatform.tenancy.selectors import tenant_by_name
 from inventory.models import GpuSpec
 from tests.factories.unit_rows import spec_row, stock_row
 from tests.fakes.threads import DEADLINE_SECONDS, at_once
 from tests.fakes.unit_world import UnitWorld, unit_row
 from units.models import GpuUnit, UnitHistory
+from units.requests import GpuUnitCreate
+from units.services.units import unit_create
 
 ONE = pytest.mark.django_db
 COMMITTING = pytest.mark.django_db(transaction=True, serialized_rollback=True)
@@ -36,7 +39,7 @@ COMMITTING = pytest.mark.django_db(transaction=True, serialized_rollback=True)
 
 @contextmanager
 def told_of_waits(tell: Callable[[], None]) -> Iterator[None]:
-    """Call `tell` before each query of this thread that waits for a row that is locked."""
+    """Call `tell` before each query of this thread that waits for a locked row."""
 
     def watch(execute: Callable[..., Any], sql: str, *rest: Any) -> Any:
         if "FOR UPDATE" in sql and "SKIP LOCKED" not in sql:
@@ -126,11 +129,19 @@ def test_a_namespace_of_another_tenant_is_rejected(world: UnitWorld) -> None:
 
 @ONE
 def test_stock_of_a_disabled_spec_is_not_claimed(world: UnitWorld) -> None:
+    world.seed(1)
+    world.create("a")
+    world.work()
+    world.stop("a")
+    world.work()
     spec_row(is_enabled=False)
-    stock_row()
+    stock = stock_row()
 
-    with pytest.raises(InsufficientCapacity):
-        world.create("a")
+    waiting = world.run(world.start("a"))
+
+    assert (waiting.phase, waiting.reason) == ("Pending", "WaitingForCapacity")
+    stock.refresh_from_db()
+    assert stock.claimed_by is None
 
 
 @ONE
@@ -252,7 +263,7 @@ def test_a_row_that_stops_being_ready_while_waited_for_is_not_claimed(world: Uni
 
 @COMMITTING
 def test_a_waiting_claim_does_not_keep_rows_locked(world: UnitWorld) -> None:
-    """Otherwise two transactions could wait for each other's rows."""
+    """Without the order, two transactions could deadlock."""
     first, second = stock_row(), stock_row()
     waits = [threading.Event(), threading.Event()]
     is_lost, is_held = threading.Event(), threading.Event()
@@ -316,8 +327,19 @@ def test_concurrent_removals_and_creates_never_share_a_stock_unit(world: UnitWor
 
 
 @ONE
-def test_a_create_adds_no_spec_to_the_catalogue(world: UnitWorld) -> None:
-    stock_row()
-    world.create("a")
+@pytest.mark.parametrize("is_known", [False, True], ids=["unknown", "disabled"])
+def test_a_create_with_an_unavailable_spec_is_rejected_and_leaves_nothing(
+    world: UnitWorld, is_known: bool
+) -> None:
+    stock_row(spec_name="h100")
+    if is_known:
+        spec_row("h100", is_enabled=False)
+    body = {"operationID": "typo", "name": "a", "specName": "h100", "image": "app:1"}
 
-    assert not GpuSpec.objects.exists()
+    with pytest.raises(InvalidSpec) as rejection:
+        unit_create(tenant=tenant_by_name(), body=GpuUnitCreate.parse(body))
+
+    assert [error.field for error in rejection.value.details] == ["specName"]
+    assert GpuSpec.objects.count() == is_known
+    assert not Operation.objects.exists()
+    assert [row.claimed_by_id for row in GpuUnit.objects.all()] == [None]

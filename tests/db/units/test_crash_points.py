@@ -1,8 +1,8 @@
-"""A process killed before or after any call: the next one reaches the same end.
+"""A process is killed before or after any write; the next process reaches the same end state.
 
-The points enumerate themselves: an undisturbed run counts its writes to the cluster and to the
-database, before and after each; then each run dies at one of them. By default one of each scenario
-is tried, another one each time; with CRASH_POINTS=all, all of them.
+The test enumerates the points: an undisturbed run counts its writes to the cluster and to the
+database, before and after each; then each run is killed at one of them. By default a random point
+of each scenario is tested; with CRASH_POINTS=all, all points.
 """
 
 import itertools
@@ -49,6 +49,22 @@ def vanished(world: UnitWorld) -> None:
     world.drop_stock(GpuUnit.objects.order_by("id")[0])
 
 
+def group_running(world: UnitWorld) -> None:
+    world.seed(2)
+    world.create_group("team", 2)
+    world.work()
+
+
+def group_vanished(world: UnitWorld) -> None:
+    world.seed(3)
+    world.create_group("team", 2)
+    world.drop_stock(GpuUnit.objects.order_by("id")[0])
+
+
+def group_waiting(world: UnitWorld) -> None:
+    world.run(world.create_group("team", 2, wait={"maxSeconds": 3600}))
+
+
 SCENARIOS: dict[str, tuple[Callable[[UnitWorld], object], Callable[[UnitWorld], object]]] = {
     "seed": (lambda world: None, lambda world: world.ask_seed(3)),
     "create": (lambda world: world.seed(2), lambda world: world.create("a")),
@@ -57,6 +73,14 @@ SCENARIOS: dict[str, tuple[Callable[[UnitWorld], object], Callable[[UnitWorld], 
     "stop": (running, lambda world: world.stop("a")),
     "start": (stopped, lambda world: world.start("a")),
     "remove": (lambda world: world.seed(2), lambda world: world.remove(2)),
+    "create of a group": (
+        lambda world: world.seed(3),
+        lambda world: world.create_group("team", 2),
+    ),
+    "create of a group whose stock vanished": (group_vanished, lambda world: None),
+    "grant to a group": (group_waiting, lambda world: world.ask_seed(2)),
+    "delete of a group": (group_running, lambda world: world.delete_group("team")),
+    "delete of a waiting group": (group_waiting, lambda world: world.delete_group("team")),
 }
 
 
@@ -65,9 +89,9 @@ READS = ("get", "list", "version")
 
 
 class Points:
-    """Counts the points at which a process may die; dies at one of them.
+    """Counts the points at which a process can be killed; kills it at one of them.
 
-    Before and after each write: between two of them it makes no difference where it dies.
+    The points are before and after each write: reads between two writes do not matter.
     """
 
     def __init__(self, fatal: int = -1) -> None:
@@ -81,7 +105,7 @@ class Points:
 
     @contextmanager
     def passed(self, world: UnitWorld) -> Iterator[None]:
-        """Count what happens inside."""
+        """Count the points during the block."""
         world.cluster.on_call = self.call
         world.cluster.on_done = self.pass_one
         try:
@@ -106,7 +130,7 @@ class Points:
 
 @contextmanager
 def own_transactions() -> Iterator[None]:
-    """Make a savepoint, which a kill rolls back, of each transaction."""
+    """Use a savepoint, which a kill rolls back, for each transaction."""
     depth, enter = len(connection.savepoint_ids), Atomic.__enter__
 
     def entered(block: Atomic) -> None:
@@ -119,7 +143,7 @@ def own_transactions() -> Iterator[None]:
 
 @contextmanager
 def undone(world: UnitWorld) -> Iterator[UnitWorld]:
-    """Give a world that is as this one is; afterwards nothing of it is left."""
+    """Yield a copy of the world, and undo its changes afterwards."""
     objects, version = deepcopy(world.cluster._objects), world.cluster.version_number
     with transaction.atomic():
         yield UnitWorld(world.cluster, itertools.count(FIRST_OF_THE_DISTURBED))
@@ -127,21 +151,23 @@ def undone(world: UnitWorld) -> Iterator[UnitWorld]:
     world.cluster._objects, world.cluster.version_number = objects, version
 
 
-def end_of(world: UnitWorld, act: Callable[[UnitWorld], object], points: Points) -> object:
-    """Act and work on, passing the points; then work undisturbed; return how it ended."""
+def end_of(
+    world: UnitWorld, act: Callable[[UnitWorld], object], points: Points
+) -> dict[str, object]:
+    """Act and work with the points; then work undisturbed; return the end state."""
     with undone(world) as copy:
         copy.disturbed = lambda: points.passed(copy)
         try:
             with copy.disturbed():
                 act(copy)
-        except Killed:  # The caller gets no answer and asks again.
+        except Killed:  # Without a response, the caller repeats the request.
             copy.numbers = itertools.count(FIRST_OF_THE_DISTURBED)
             act(copy)
         copy.work(12)
         return picture(copy)
 
 
-def picture(world: UnitWorld) -> object:
+def picture(world: UnitWorld) -> dict[str, object]:
     units = dict(GpuUnit.objects.filter(role="active").values_list("uid", "name"))
     return {
         "operations": list(
@@ -180,7 +206,7 @@ def test_a_crash_at_any_point_changes_no_result(world: UnitWorld, scenario: str)
     assert undisturbed.seen > 20, "the points are not counted"
 
     different = {
-        point: ended
+        point: {key: found for key, found in ended.items() if found != expected[key]}
         for point in chosen(undisturbed.seen)
         if (ended := end_of(world, act, Points(point))) != expected
     }

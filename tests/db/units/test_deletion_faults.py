@@ -1,4 +1,4 @@
-"""A deletion whose call fails: the unit stays and counts until its deletion is confirmed."""
+"""A failed call of a deletion: the unit remains and counts until the deletion is confirmed."""
 
 import pytest
 
@@ -21,7 +21,7 @@ FAULTS: dict[str, tuple[ClusterError, bool]] = {
     "forbidden": (ClusterForbidden("gpuunits is forbidden", status=403), False),
     "a conflict": (ClusterConflict("changed", reason="Conflict", status=409), False),
     "no answer after acting": (ClusterUnavailable("timed out"), True),
-    # A 404 that does not name the object is a refusal; it is never taken for its absence.
+    # A 404 that does not name the object is a rejection, and does not confirm its absence.
     "another 404": (ClusterUnavailable("the server has no such kind", status=404), False),
 }
 
@@ -45,7 +45,7 @@ def test_a_failed_deletion_releases_nothing_and_is_retried(running: UnitWorld, f
     for attempt in range(1, 4):
         waiting = running.run(operation)
         if acts_first and attempt > 1:
-            break  # The second try sees that it is gone.
+            break  # The second attempt finds no unit.
         assert (waiting.phase, waiting.failures) == ("Pending", attempt)
         assert str(error) in waiting.message
         assert (unit_row("a").phase, unit_row("a").deleted_at) == ("Terminating", None)

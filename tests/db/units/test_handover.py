@@ -1,6 +1,5 @@
-"""The hand-over, rule by rule; the names of the rules are those of `tests/model`."""
+"""The rules of the hand-over, with the names of `tests/model`."""
 
-from datetime import timedelta
 from typing import NoReturn
 
 import pytest
@@ -18,7 +17,7 @@ from tests.fakes.unit_world import NAMESPACE, UnitWorld, release, state, stock_r
 from units.comparison import delete_leftovers
 from units.core.names import GENERATION_ANNOTATION
 from units.core.sources import source_of
-from units.models import GpuUnit
+from units.models import CapacityRequest, GpuUnit
 from units.phases import STOCK_NAMESPACE
 from units.reconcile import UNITS
 from units.services.claims import consume
@@ -82,7 +81,7 @@ def test_gonerow_a_row_whose_stock_is_gone_is_never_claimed_again(world: UnitWor
 def test_named_a_success_consumes_the_stock_that_the_unit_names(
     world: UnitWorld, replaced: bool
 ) -> None:
-    """A stalled POST lands after another worker took other stock."""
+    """A stalled POST is executed after another worker claimed other stock."""
     world.seed(2)
     operation = world.create("a")
     first, second = stock_rows()
@@ -104,7 +103,7 @@ def test_named_a_success_consumes_the_stock_that_the_unit_names(
 
 
 def late_post(world: UnitWorld, operation: Operation) -> list[Manifest]:
-    """Let a worker stall at its POST; return what it will write."""
+    """Stall a worker at its POST; return the manifests that it would write."""
     posts: list[Manifest] = []
 
     def stall(_: ResourceKind, manifest: Manifest) -> NoReturn:
@@ -119,7 +118,7 @@ def late_post(world: UnitWorld, operation: Operation) -> list[Manifest]:
 
 
 def lands_after(world: UnitWorld, posts: list[Manifest], *, gets: int) -> None:
-    """Let the stalled POST arrive after a number of reads."""
+    """Execute the stalled POST after a number of reads."""
     seen = 0
 
     def land(verb: str, kind: object) -> None:
@@ -174,7 +173,7 @@ def test_token_a_worker_that_lost_its_lease_assigns_no_stock(world: UnitWorld) -
     def taken_over(verb: str, kind: object) -> None:
         nonlocal reads
         reads += verb == "get" and kind == GPU_UNIT
-        if reads == 2:  # The first worker is about to see that its stock is gone.
+        if reads == 2:  # The first worker then finds its stock deleted.
             world.cluster.on_call = None
             world.run(operation)
 
@@ -289,7 +288,7 @@ def test_arbiter_a_started_unit_of_kubectl_waits_for_its_stock(
 
 
 def at_zero(world: UnitWorld, unit: str) -> bool:
-    """Reconcile the unit alone; return whether its Deployment stays at 0."""
+    """Reconcile only the unit; return whether its Deployment remains at 0."""
     rows = GpuUnit.objects.filter(pk=unit_row(unit).pk)
     rows.update(due_at=Now(), lease_expires_at=None)
     reconciliation.run(UNITS, rows.get().pk)
@@ -302,7 +301,7 @@ def test_a_waiting_create_claims_stock_as_soon_as_it_exists(world: UnitWorld) ->
     world.drop_stock(stock_rows()[0])
 
     waiting = world.run(operation)
-    assert (waiting.phase, waiting.reason) == ("Pending", "WaitingForStock")
+    assert (waiting.phase, waiting.reason) == ("Pending", "WaitingForCapacity")
     assert stock_rows()[0].claimed_by == operation, "nothing is written while it waits"
     world.seed(1)
 
@@ -319,7 +318,7 @@ def test_a_waiting_create_expires_after_ten_minutes(world: UnitWorld) -> None:
     world.run(operation)
     assert state(operation).reason_since == since, "it waits since the first time"
 
-    Operation.objects.update(reason_since=Now() - timedelta(minutes=10, seconds=1))
+    CapacityRequest.objects.update(expires_at=Now())
     ended = world.run(operation)
 
     assert (ended.phase, ended.error_code) == ("Failed", "insufficient_capacity")
@@ -470,7 +469,7 @@ def test_a_start_without_stock_waits_for_some(world: UnitWorld) -> None:
     world.work()
 
     operation = world.start("a")
-    assert world.run(operation).reason == "WaitingForStock"
+    assert world.run(operation).reason == "WaitingForCapacity"
     world.seed(1)
     world.work()
 

@@ -373,7 +373,7 @@ def _give_up(operation: Operation) -> None:
 def _fail_at(
     world: UnitWorld, number: int, error: ClusterRejected | ClusterUnavailable = AWAY
 ) -> None:
-    """Let the POST of that number fail, without being done, and those after it."""
+    """Let the POST with this ordinal number and the next one fail without an effect."""
     posts = 0
 
     def count(verb: str, kind: object) -> None:

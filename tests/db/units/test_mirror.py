@@ -1,4 +1,4 @@
-"""Rows of units copy the cluster: never backwards, never a leftover, and with their history."""
+"""Rows of units copy the cluster: never an older version or a leftover, and with their history."""
 
 from typing import Any
 
@@ -43,7 +43,7 @@ IN_STOCK = {"namespace": STOCK_NAMESPACE}
 
 
 def bearing(operation: Operation, name: str, **metadata: Any) -> Manifest:
-    """Return a unit that a worker made for `operation`."""
+    """Return a unit that a worker created for `operation`."""
     return unit_resource(
         name,
         metadata={
@@ -282,7 +282,7 @@ def test_a_deleted_resource_with_remaining_objects_is_marked_in_a_column() -> No
     unit_ending(rows, "its pods still exist")
     unit.refresh_from_db()
     gone_at, of_pods = unit.resource_gone_at, unit.message
-    unit_ending(rows)  # Nothing new is known: the message stays.
+    unit_ending(rows)  # Without new information the message remains.
     unit.refresh_from_db()
     kept = unit.message
     unit_ending(rows, "its ReplicaSet still exists")

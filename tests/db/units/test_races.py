@@ -1,4 +1,4 @@
-"""Concurrent requests for units: one winner, equal answers to replays, exact stock."""
+"""Concurrent requests for units: one winner, equal responses to replays, exact stock."""
 
 from collections import Counter
 from collections.abc import Callable

@@ -1,6 +1,6 @@
-"""Many life cycles of units while calls fail at random: afterwards every GPU is accounted for.
+"""Many lifecycles of units with random failures of calls: afterwards every GPU is accounted for.
 
-The number of lives is small by default; CYCLES=1000 tries as many.
+The number of lifecycles is small by default; CYCLES=1000 runs that number.
 """
 
 import os
@@ -45,14 +45,14 @@ def capacity() -> SpecCapacity:
 
 
 def adds_up() -> None:
-    """Free, claimed, starting, failed and deleting are all there is, at this instant."""
+    """Check that free, claimed, starting, failed and deleting stock add up to the total."""
     spec = capacity()
     parts = spec.ready + spec.claimed + spec.starting + spec.failed + spec.deleting
     assert parts == spec.total == spec.seeded - spec.consumed - spec.deleted
 
 
 class Weather:
-    """Lets a share of all calls fail: before the server acts, or after."""
+    """Lets a share of all calls fail, before or after their effect."""
 
     def __init__(self, world: UnitWorld, chance: random.Random) -> None:
         self._world = world
@@ -82,7 +82,7 @@ def test_after_random_faults_all_stock_is_free(world: UnitWorld) -> None:
     seed = random.randrange(10**6)
     chance = random.Random(seed)
     weather = Weather(world, chance)
-    world.disturbed = lambda: suppress(ClusterError)  # A task that failed; another one follows.
+    world.disturbed = lambda: suppress(ClusterError)  # A failed task; the next one repeats it.
     world.seed(STOCK)
     assert capacity().ready == STOCK
 
@@ -90,7 +90,7 @@ def test_after_random_faults_all_stock_is_free(world: UnitWorld) -> None:
         weather.rises()
         try:
             world.create(f"u{number}", **({"image": "B"} if chance.random() < SHARE else {}))
-        except PlatformError:  # Refused at the door: it must have left nothing.
+        except PlatformError:  # A rejection must leave no row.
             assert not GpuUnit.objects.filter(role="active", name=f"u{number}").exists()
         world.work(2)
         adds_up()

@@ -1,4 +1,4 @@
-"""A unit runs only on what its source's row grants, once nothing of that stock is left."""
+"""A unit runs only if the row of its source allows it and none of its stock remains."""
 
 from datetime import timedelta
 
@@ -6,7 +6,7 @@ import pytest
 from django.db.models.functions import Now
 
 from gpuplatform.errors import ClusterForbidden, ClusterUnavailable
-from gpuplatform.kube.kinds import DEPLOYMENT, GPU_UNIT, POD, SERVICE
+from gpuplatform.kube.kinds import DEPLOYMENT, GPU_UNIT, POD, REPLICA_SET, SERVICE
 from gpuplatform.operations import driver as operations
 from gpuplatform.operations.models import Operation
 from gpuplatform.reconciliation import driver
@@ -40,8 +40,8 @@ from units.models import GpuUnit
 from units.observation import observe_unit
 from units.phases import STOCK_NAMESPACE, UnitRole
 from units.reconcile import UNITS
-from units.selectors import START_KIND
 from units.services.names import UnitOperation
+from units.void_starts import START_KIND
 
 pytestmark = pytest.mark.django_db
 
@@ -53,7 +53,7 @@ def source_of(cluster: FakeCluster, row: GpuUnit) -> object:
 
 
 def created(cluster: FakeCluster, **changes: object) -> GpuUnit:
-    """Create a unit and let no planner act yet."""
+    """Create a unit without running a planner."""
     operation = finished(accept_unit(**changes))
     assert operation.phase == "Succeeded", operation.message
     return GpuUnit.objects.get(pk=operation.object_row or 0)
@@ -103,11 +103,34 @@ def test_a_unit_waits_for_each_object_of_its_stock(cluster: FakeCluster) -> None
     assert source_of(cluster, unit) == SourceHeld("its Deployment still exists")
 
     cluster.remove(DEPLOYMENT, f"unit-{stock.name}", namespace=STOCK_NAMESPACE)
-    cluster.put(POD, {**orphan_pod(stock), "spec": {"nodeName": "gpu-node-3"}})
-    assert source_of(cluster, unit) == SourceHeld("its pods still exist, on gpu-node-3")
+    replica_set = {"metadata": {**orphan_pod(stock)["metadata"], "name": "replicas"}}
+    cluster.put(REPLICA_SET, replica_set)
+    pod = {**orphan_pod(stock), "spec": {"nodeName": "gpu-node-3"}}
+    cluster.put(POD, {**pod, "status": {"phase": "Succeeded"}})
+    assert source_of(cluster, unit) == SourceHeld("its ReplicaSet still exists")
+
+    cluster.remove(REPLICA_SET, "replicas", namespace=STOCK_NAMESPACE)
+    terminating = {**pod["metadata"], "deletionTimestamp": "2026-01-31T12:00:00Z"}
+    cluster.put(POD, {**pod, "metadata": terminating, "status": {"phase": "Running"}})
+    assert source_of(cluster, unit) == SourceHeld("its pods still run, on gpu-node-3")
 
     cluster.remove(POD, "left-over", namespace=STOCK_NAMESPACE)
     assert source_of(cluster, unit) == SourceGone(may_preempt=True, is_first_seen=True)
+
+
+@pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
+def test_a_unit_starts_while_an_ended_pod_of_its_stock_exists(
+    cluster: FakeCluster, phase: str
+) -> None:
+    [stock] = stocked(cluster)
+    cluster.put(POD, {**orphan_pod(stock), "status": {"phase": phase}})
+
+    unit = handed_over(cluster)
+
+    stock.refresh_from_db()
+    assert (unit.phase, stock.consumed_by) == ("Ready", unit.uid)
+    assert stock.deleted_at is not None
+    assert "left-over" in cluster.names(POD)
 
 
 def test_a_stock_pod_without_its_label_delays_the_unit(
@@ -120,7 +143,7 @@ def test_a_stock_pod_without_its_label_delays_the_unit(
     del pod["metadata"]["labels"][UNIT_UID_LABEL]
     cluster.put(POD, pod)
 
-    assert source_of(cluster, unit) == SourceHeld("its pods still exist")
+    assert source_of(cluster, unit) == SourceHeld("its pods still run")
 
 
 def test_pods_of_other_stock_of_the_name_do_not_delay_the_unit(cluster: FakeCluster) -> None:
@@ -141,7 +164,7 @@ def test_an_unreadable_source_is_not_gone(cluster: FakeCluster, kind: object) ->
     live = cluster.get(GPU_UNIT, unit.name, namespace=unit.namespace)
     assert live is not None
     verb = "get" if kind == DEPLOYMENT else "list"
-    # The unit's own Deployment is looked for first.
+    # The unit's Deployment is read first.
     refusal, times = ClusterForbidden("no", status=403), 2 if kind == DEPLOYMENT else 1
     cluster.fail(verb, kind, refusal, times=times)  # type: ignore[arg-type]  # by ids
 

@@ -1,4 +1,4 @@
-"""Deletion of consumed stock right after the success, and when its consumer is reconciled."""
+"""Deletion of consumed stock after the success, and at the reconciliation of its consumer."""
 
 from datetime import timedelta
 
@@ -91,7 +91,8 @@ def test_stock_that_is_gone_is_not_read_again(world: UnitWorld) -> None:
     world.reconcile()
 
     assert unit_row("a").phase == "Ready"
-    assert calls == ["get GPUUnit", "get Deployment", "get Service", "patch GPUUnit"]
+    observed = ["get GPUUnit", "get Deployment", "get Service", "list Pod"]
+    assert calls == [*observed, "patch GPUUnit"]
 
 
 def test_a_stale_read_does_not_close_the_row(world: UnitWorld) -> None:
@@ -107,7 +108,7 @@ def test_a_stale_read_does_not_close_the_row(world: UnitWorld) -> None:
 
 
 def late_post(world: UnitWorld, operation: Operation) -> Manifest:
-    """Let a worker stall at its POST; return what it will write."""
+    """Stall a worker at its POST; return the manifest that it would write."""
     posts: list[Manifest] = []
 
     def stall(_: ResourceKind, manifest: Manifest) -> Manifest:

@@ -1,4 +1,4 @@
-"""Rows that are deleted after 30 days, and operations that are retained for their unit."""
+"""Rows are deleted after 30 days, and operations are retained for their unit."""
 
 from datetime import timedelta
 
@@ -20,7 +20,7 @@ REFUSED = ClusterRejected("spec: Invalid", reason="Invalid", status=422)
 
 
 def start_in_vain(world: UnitWorld) -> Operation:
-    """Start a stopped unit: the change is applied, but its answer is a rejection."""
+    """Start a stopped unit: the change is applied, but the response is a rejection."""
     world.seed(2)
     world.create("a")
     world.work()

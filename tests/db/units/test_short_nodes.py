@@ -7,12 +7,14 @@ import pytest
 from gpuplatform.errors import ClusterUnavailable, InsufficientCapacity
 from gpuplatform.kube.kinds import GPU_UNIT, NODE, POD
 from gpuplatform.samples.capacity import SpecCapacity
+from gpuplatform.workloads.causes import StartupCause
+from tests.factories.nodes import node_manifest
 from tests.fakes.unit_world import UnitWorld, stock_rows, unit_row
 from units.comparison import compare_all
-from units.models import GpuUnit, ShortNode, UnitHistory
+from units.models import GpuUnit, UnitHistory
 from units.nodes import compare_nodes
 from units.phases import STOCK_NAMESPACE, UnitPhase, UnitReason
-from units.selectors import capacity_by_spec
+from units.selectors import capacity_by_spec, stock_withheld
 
 pytestmark = pytest.mark.django_db
 
@@ -21,7 +23,7 @@ GPU = "nvidia.com/gpu"
 
 @pytest.fixture
 def placed(world: UnitWorld) -> UnitWorld:
-    """Two stock units and a unit in use, a GPU each, on a node of three."""
+    """Two stock units and an active unit with one GPU each, on a node of three."""
     world.seed(3)
     world.create("a")
     world.work()
@@ -29,12 +31,12 @@ def placed(world: UnitWorld) -> UnitWorld:
     for pod in world.cluster.list(POD).items:
         on = {"nodeName": "n1", "containers": [{"resources": {"limits": {GPU: "1"}}}]}
         world.cluster.put(POD, {**pod, "spec": on})
+    look(world)
     return world
 
 
-def offer(world: UnitWorld, gpus: int) -> None:
-    status: dict[str, Any] = {"allocatable": {GPU: str(gpus)}}
-    world.cluster.put(NODE, {"metadata": {"name": "n1"}, "status": status})
+def offer(world: UnitWorld, gpus: int, **state: Any) -> None:
+    world.cluster.put(NODE, node_manifest("n1", gpus, capacity=3, **state))
 
 
 def look(world: UnitWorld) -> None:
@@ -54,7 +56,14 @@ def conditions(row: GpuUnit) -> dict[str, str]:
 
 def counted() -> SpecCapacity:
     [found] = capacity_by_spec()
-    parts = found.ready + found.claimed + found.starting + found.failed + found.deleting
+    parts = (
+        found.ready
+        + found.withheld
+        + found.claimed
+        + found.starting
+        + found.failed
+        + found.deleting
+    )
     assert parts == found.total == found.seeded - found.consumed - found.deleted
     return found
 
@@ -64,17 +73,17 @@ def test_stock_on_lost_gpus_cannot_be_claimed_and_comes_back(placed: UnitWorld) 
     look(placed)
 
     for row in free():
-        assert (row.phase, row.reason) == (UnitPhase.PROGRESSING, UnitReason.GPUS_MISSING)
-        assert "'n1' offers 2 GPUs and its pods hold 3" in row.message
+        assert (row.phase, row.reason) == (UnitPhase.PROGRESSING, UnitReason.STOCK_WITHHELD)
+        assert row.cause == StartupCause.GPUS_MISSING
+    assert stock_withheld("g1.1") == {StartupCause.GPUS_MISSING: 2}
     with pytest.raises(InsufficientCapacity):
         placed.create("b")
-    assert (counted().ready, counted().starting, counted().total) == (0, 2, 2)
+    assert (counted().ready, counted().withheld, counted().total) == (0, 2, 2)
 
     offer(placed, 3)
     look(placed)
     assert [row.phase for row in free()] == [UnitPhase.READY] * 2
     assert (counted().ready, counted().total) == (2, 2)
-    assert not ShortNode.objects.exists()
     assert placed.create("b").phase == "Pending"
 
 
@@ -126,8 +135,8 @@ def test_a_comparison_finds_units_that_were_not_marked(placed: UnitWorld) -> Non
     compare_nodes(placed.cluster)
     GpuUnit.objects.update(due_at=None)
 
-    told = sorted(row.pk for row in [*free(), unit_row("a")])
-    assert sorted(compare_all(placed.cluster)) == told
+    expected = sorted(row.pk for row in [*free(), unit_row("a")])
+    assert sorted(compare_all(placed.cluster)) == expected
 
 
 @pytest.mark.parametrize("kind", [POD, NODE], ids=["pods", "nodes"])
@@ -159,6 +168,7 @@ def test_a_lost_node_deletes_nothing(placed: UnitWorld) -> None:
     look(placed)
     look(placed)
 
-    assert {row.reason for row in free()} == {UnitReason.GPUS_MISSING}
+    assert {row.reason for row in free()} == {UnitReason.STOCK_WITHHELD}
+    assert {row.cause for row in free()} == {StartupCause.NODE_MISSING}
     assert len(placed.cluster.list(GPU_UNIT, namespace=STOCK_NAMESPACE).items) == 2
     assert not any(row.deletion_requested_at for row in free())

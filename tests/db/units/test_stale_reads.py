@@ -23,10 +23,10 @@ pytestmark = pytest.mark.django_db
 
 @dataclass
 class StaleCluster(ManagedCluster):
-    """Answers reads of some units from the time before they were made."""
+    """Responds to reads of some units with the state before their creation."""
 
     unseen: str = ""
-    """The namespace whose units are not seen."""
+    """The namespace with invisible units."""
     lists_are_stale: bool = False
 
     @override

@@ -1,6 +1,4 @@
-"""Stock: seeded once, removed exactly, topped up to its target, and drained."""
-
-from functools import partial
+"""Stock is seeded once, removed exactly, topped up to its target, and drained."""
 
 import pytest
 from django.db.models.functions import Now
@@ -10,7 +8,6 @@ from gpuplatform.errors import (
     ClusterRejected,
     ClusterUnavailable,
     InsufficientCapacity,
-    InvalidSpec,
     OperationConflict,
     PhaseConflict,
 )
@@ -27,9 +24,9 @@ from tests.fakes.unit_world import UnitWorld, state, stock_rows
 from units.models import GpuUnit
 from units.operations import stock as steps
 from units.phases import STOCK_NAMESPACE, UnitPhase
+from units.queue_entries import MAX_FAILED
 from units.services.maintenance import units_prune
 from units.services.stock import (
-    MAX_FAILED,
     MAX_TOP_UP,
     stock_drain,
     stock_remove_one,
@@ -75,21 +72,6 @@ def test_a_seed_inserts_its_rows_and_then_creates_them_with_progress(world: Unit
 
 
 @ONE
-def test_a_seed_of_an_unknown_spec_adds_it_and_later_seeds_must_agree(
-    world: UnitWorld,
-) -> None:
-    world.ask_seed(1, memory="64Gi")
-
-    spec = GpuSpec.objects.get()
-    assert (spec.name, spec.memory, spec.cpu, spec.gpu) == ("g1.1", "64Gi", "", 1)
-    world.ask_seed(1, memory="65536Mi")
-    with pytest.raises(InvalidSpec) as refusal:
-        world.ask_seed(1, memory="32Gi", cpu="1")
-    assert [fault.field for fault in refusal.value.details] == ["cpu", "memory"]
-    assert len(stock_rows()) == 2
-
-
-@ONE
 def test_omitted_values_of_a_seed_come_from_the_catalogue(world: UnitWorld) -> None:
     spec_row(product="H100", placement={"nodeSelector": {"zone": "a"}})
 
@@ -105,28 +87,39 @@ def test_omitted_values_of_a_seed_come_from_the_catalogue(world: UnitWorld) -> N
 
 
 @ONE
-def test_a_disabled_spec_is_not_seeded(world: UnitWorld) -> None:
-    spec_row(is_enabled=False)
+def test_stock_and_top_ups_have_the_resources_of_the_catalogue(world: UnitWorld) -> None:
+    spec = spec_row(resource_name="nvidia.com/mig-1g.10gb", resources={"rdma/hca": "1"})
+    world.ask_seed(1)
+    GpuSpec.objects.update(resource_name="amd.com/gpu", resources={}, warm_target=2)
 
-    with pytest.raises(PhaseConflict):
-        world.ask_seed(1)
+    top_up(spec)
 
-    assert not Operation.objects.exists()
+    assert [(row.resource_name, row.spec.get("resources")) for row in stock_rows()] == [
+        ("nvidia.com/mig-1g.10gb", {"rdma/hca": "1"}),
+        ("amd.com/gpu", None),
+    ]
 
 
 @ONE
-def test_a_spec_that_is_deleted_while_it_is_seeded_is_a_conflict(
-    world: UnitWorld, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def deleted_by_another(*_: object, **__: object) -> None:
-        GpuSpec.objects.all().delete()
+def test_a_unit_that_starts_again_claims_stock_of_its_resource(world: UnitWorld) -> None:
+    world.seed(1)
+    world.create("a")
+    world.work()
+    world.stop("a")
+    world.work()
+    GpuSpec.objects.update(resource_name="nvidia.com/mig-1g.10gb")
+    world.seed(1)
+    [mig] = [row for row in live() if not row.consumed_by]
 
-    monkeypatch.setattr(GpuSpec.objects, "bulk_create", deleted_by_another)
+    waiting = world.run(world.start("a"))
+    GpuSpec.objects.update(resource_name="nvidia.com/gpu")
+    world.seed(1)
+    started = world.run(waiting)
 
-    with pytest.raises(PhaseConflict):
-        world.ask_seed(1)
-
-    assert not Operation.objects.exists()
+    assert (waiting.phase, waiting.reason) == ("Pending", "WaitingForCapacity")
+    assert started.phase == "Succeeded"
+    mig.refresh_from_db()
+    assert (mig.consumed_by, mig.claimed_by_id) == ("", None)
 
 
 @ONE
@@ -473,6 +466,17 @@ def test_paused_disabled_and_failing_specs_are_not_topped_up(
 
 
 @ONE
+def test_an_invalid_spec_does_not_affect_the_top_up_of_others(world: UnitWorld) -> None:
+    twice = {"resource_name": "nvidia.com/gpu", "resources": {"nvidia.com/gpu": "1"}}
+    spec_row("a", warm_target=1, **twice)
+    spec_row("b", warm_target=1)
+
+    stock_tend()
+
+    assert [one.payload["specName"] for one in tops()] == ["b"]
+
+
+@ONE
 def test_a_few_failures_do_not_end_the_top_up(world: UnitWorld) -> None:
     spec = spec_row(warm_target=2)
     stock_row(UnitPhase.FAILED)
@@ -491,15 +495,6 @@ def test_of_two_concurrent_top_ups_one_seeds(world: UnitWorld) -> None:
 
     assert len([one for one in results if one is not None]) == 1, results
     assert len(stock_rows()) == 3
-
-
-@COMMITTING
-def test_two_concurrent_seeds_of_an_unknown_spec_add_one_entry(world: UnitWorld) -> None:
-    results = at_once([partial(world.ask_seed, 1, operationID=f"s{n}") for n in range(8)])
-
-    assert not [one for one in results if isinstance(one, Exception)], results
-    assert GpuSpec.objects.count() == 1
-    assert len(stock_rows()) == 8
 
 
 @ONE

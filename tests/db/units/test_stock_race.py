@@ -1,4 +1,4 @@
-"""The race for stock, a tenth of `make chaos-x8`: callers, workers and lost answers."""
+"""A tenth of the race for stock of `make chaos-x8`: callers, workers and lost responses."""
 
 from collections import Counter
 from functools import partial
@@ -28,7 +28,7 @@ def test_of_60_requests_over_50_stock_exactly_50_become_units(world: UnitWorld) 
 
     answers = _asked(world)
     accepted = [answer.operation.pk for answer in answers if isinstance(answer, Accepted)]
-    # A write whose answer is lost: its operation is done again.
+    # The response of a write is lost: the operation is repeated.
     lost = ClusterUnavailable("no answer in time", status=504)
     world.cluster.fail("create", GPU_UNIT, lost, acts_first=True, times=LOST)
     for begin in range(0, STOCK, STOCK // 5):
@@ -48,7 +48,7 @@ def test_of_60_requests_over_50_stock_exactly_50_become_units(world: UnitWorld) 
 
 
 def _asked(world: UnitWorld) -> list[object]:
-    """Return what each request was answered; every caller sends its own one after another."""
+    """Return the result of each request; each caller sends its requests one after another."""
 
     def call(first: int) -> list[object]:
         return [_answer(world, f"u{number}") for number in range(first, REQUESTS, CALLERS)]

@@ -1,4 +1,4 @@
-"""Pods whose unit-uid label a person removed still hold their GPUs."""
+"""Pods without the unit-uid label, which a user removed, still hold their GPUs."""
 
 import pytest
 

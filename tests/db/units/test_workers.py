@@ -9,7 +9,7 @@ from units.core.workers import SIDECAR_NAME
 from units.requests import WorkerUnitCreate
 from units.services.units import unit_create
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("catalogue")]
 
 BLOCK = {
     "functionID": 7,

@@ -94,7 +94,7 @@ def test_a_crashing_container_has_the_end_of_its_previous_run() -> None:
     [
         (None, (), "not ready"),
         ({"httpGet": {}}, (), "readiness probe"),
-        (None, (event("Unhealthy", "probe said 503"),), "probe said 503"),
+        (None, (event("Unhealthy", "probe returned 503"),), "probe returned 503"),
     ],
     ids=["no-probe", "a-probe", "an-event"],
 )

@@ -58,11 +58,11 @@ def test_rejected_with_its_path(body: bytes, field: str) -> None:
     ],
 )
 def test_rejected_as_a_whole(body: bytes) -> None:
-    started = time.monotonic()
+    started = time.process_time()
 
     assert refused(body).details == ()
 
-    assert time.monotonic() - started < 1
+    assert time.process_time() - started < 1
 
 
 @pytest.mark.parametrize(

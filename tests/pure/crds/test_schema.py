@@ -1,4 +1,4 @@
-"""The CRD says what a structural schema can say, and nothing that one may not."""
+"""The CRD contains the rules that a structural schema allows, and no other."""
 
 from collections.abc import Iterator
 from typing import Annotated, Any, Literal
@@ -31,7 +31,7 @@ class Union(BaseModel):
 
 
 def nodes(schema: Any) -> Iterator[dict[str, Any]]:
-    """Yield every schema within, without mistaking property names for keywords."""
+    """Yield every nested schema; property names are not keywords."""
     yield schema
     children = [*schema.get("properties", {}).values()]
     children += [schema[key] for key in ("items", "additionalProperties") if key in schema]
@@ -52,7 +52,7 @@ def test_only_structural_keywords_are_used(root: dict[str, Any]) -> None:
         assert "type" in node
 
 
-def test_bounds_enums_required_fields_and_list_keys_are_said(root: dict[str, Any]) -> None:
+def test_schema_has_bounds_enums_required_fields_and_list_keys(root: dict[str, Any]) -> None:
     spec = root["properties"]["spec"]
     template = spec["properties"]["template"]["properties"]
 
@@ -79,6 +79,7 @@ def test_columns_show_what_an_operator_asks_first() -> None:
     assert names == ["Spec", "Desired", "Available", "Phase", "Reason", "Cause", "Age"]
     assert [column["name"] for column in columns if column.get("priority")] == [
         "GPU",
+        "Resource",
         "Memory",
         "Image",
         "Message",
@@ -110,7 +111,7 @@ def test_no_list_has_defaults_that_an_apply_would_see_as_changes() -> None:
     assert "default" not in ports["protocol"]
 
 
-def test_what_json_schema_says_in_its_own_way_is_translated() -> None:
+def test_keywords_of_json_schema_are_translated() -> None:
     properties = structural(Sample)["properties"]
 
     assert properties["nested"]["nullable"] is True
@@ -127,7 +128,7 @@ def test_what_json_schema_says_in_its_own_way_is_translated() -> None:
     assert "default" not in properties["rows"]
 
 
-def test_a_union_cannot_be_said() -> None:
+def test_a_union_cannot_be_expressed() -> None:
     with pytest.raises(ValueError, match="union"):
         structural(Union)
 

@@ -1,4 +1,4 @@
-"""The permissions of the processes are as small as their calls allow."""
+"""Processes have only the permissions that their calls require."""
 
 from gpuplatform.deployment.permissions import ACCOUNTS, Place
 from gpuplatform.kube.kinds import SECRET
@@ -16,6 +16,6 @@ def test_no_process_may_list_secrets_or_grant_permissions() -> None:
     assert not any("*" in {*rule["resources"], *rule["verbs"]} for rule in rules)
     assert not any({"escalate", "bind", "impersonate"} & set(rule["verbs"]) for rule in rules)
     assert not any("rbac.authorization.k8s.io" in rule["apiGroups"] for rule in rules)
-    # By name, where functions of tenants are, and by the process that writes them.
+    # By name, in the namespaces of tenants, for the process that writes them.
     assert all((process, r.place) == ("operations", Place.TENANTS) for process, r in secrets)
     assert not any({"list", "watch"} & set(one.verbs) for _, one in secrets)

@@ -18,7 +18,7 @@ MAP = {"metadata": {"name": "x", "namespace": "n"}}
 
 
 class Counting:
-    """A server whose every answer says which one it is, and whose watch has six events."""
+    """A server with numbered responses, and a watch of six events."""
 
     def __init__(self) -> None:
         self.acts = 0

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuplatform.formats.image import image_reference
+from gpuplatform.formats.image import canonical, image_reference
 
 HEX = "0123456789abcdef" * 4
 
@@ -104,3 +104,25 @@ def test_any_text_passes_unchanged_or_has_a_short_message(text: str) -> None:
         outcome = str(error)
 
     assert outcome == text or (len(outcome) < 600 and outcome.isprintable())
+
+
+@pytest.mark.parametrize(
+    ("reference", "complete"),
+    [
+        ("busybox", "docker.io/library/busybox:latest"),
+        ("busybox:1.36", "docker.io/library/busybox:1.36"),
+        ("library/busybox:1.36", "docker.io/library/busybox:1.36"),
+        ("docker.io/busybox:1.36", "docker.io/library/busybox:1.36"),
+        ("index.docker.io/busybox:1.36", "docker.io/library/busybox:1.36"),
+        ("vllm/vllm-openai:v0.11.0", "docker.io/vllm/vllm-openai:v0.11.0"),
+        ("registry:5000/a", "registry:5000/a:latest"),
+        ("localhost/a:1", "localhost/a:1"),
+        ("10.77.0.1:5000/slow/app:1", "10.77.0.1:5000/slow/app:1"),
+        (f"busybox@sha256:{HEX}", f"docker.io/library/busybox@sha256:{HEX}"),
+        (f"ghcr.io/a/b:1.0@sha256:{HEX}", f"ghcr.io/a/b@sha256:{HEX}"),
+    ],
+)
+def test_the_complete_name_is_the_name_that_nodes_report(reference: str, complete: str) -> None:
+    assert canonical(reference) == complete
+    assert canonical(complete) == complete
+    assert image_reference(complete) == complete

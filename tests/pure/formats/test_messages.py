@@ -70,6 +70,25 @@ UNIT: Final[dict[str, Any]] = {
     "image": "a",
 }
 ENV: Final = {"name": "A", "value": "b"}
+TEMPLATES: Final[tuple[dict[str, Any], ...]] = (
+    {"volumes": []},
+    {"shmSize": "20GB"},
+    {"envs": [{"name": "UNIT_NAME", "value": "b"}]},
+    {"envs": [{"name": "A", "valueFrom": {}}]},
+    {"envs": [{"name": "A", "valueFrom": {"fieldRef": {"fieldPath": "status.phase"}}}]},
+    {"envFrom": [{}]},
+    {"envFrom": [{"prefix": "NVIDIA_", "secretRef": {"name": "a"}}]},
+    {"envFrom": [{"secretRef": {"name": "gpu-platform-secrets"}}]},
+    {"imagePullSecrets": ["registry"]},
+    {"readiness": {}},
+    {"readiness": {"httpGet": {}}},
+    {"readiness": {"httpGet": {"port": "http"}}},
+    {"startup": {"tcpSocket": {"port": 1}, "seconds": 86_401}},
+    {"scratch": {"size": "1Gi", "mountPath": "/proc/a"}},
+    {"scratch": {"size": "2Gi"}, "ephemeralStorage": "1Gi"},
+    {"annotations": {"cdi.k8s.io/gpu": "all"}},
+    {"securityContext": {"privileged": True}},
+)
 
 BODIES: Final[tuple[tuple[Callable[[object], object], list[object]], ...]] = (
     (
@@ -102,6 +121,7 @@ BODIES: Final[tuple[tuple[Callable[[object], object], list[object]], ...]] = (
             },
         ],
     ),
+    (StockPoolCreate.parse, [{**POOL, "template": template} for template in TEMPLATES]),
     (
         GpuUnitCreate.parse,
         [

@@ -1,5 +1,6 @@
 """Every error has a path and a message; a hostile payload gets a short response."""
 
+from collections.abc import Mapping
 from typing import Annotated, Literal
 
 import pytest
@@ -21,6 +22,7 @@ class Outer(SpecModel):
     flag: bool = False
     text: str = Field(default="", max_length=3)
     either: int | str | None = None
+    names: Mapping[Annotated[str, Field(min_length=2)], int] = {}
 
 
 def faults(raw: object) -> list[tuple[str, str]]:
@@ -50,6 +52,8 @@ def faults(raw: object) -> list[tuple[str, str]]:
         ({"rows": [None]}, "rows[0]"),
         ({"rows": [{"size": 1}, {"size": []}]}, "rows[1].size"),
         ({"rows": [{"size": 1}] * 3}, "rows"),
+        ({"names": {"a b": "1"}}, "names['a b']"),
+        ({"names": {"a": 1}}, "names.a"),
         ({"flag": "yes"}, "flag"),
         ({"text": 1}, "text"),
         ({"text": "1234"}, "text"),

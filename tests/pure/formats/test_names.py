@@ -53,6 +53,19 @@ CASES: list[tuple[Check, list[str], list[str]]] = [
             f"{'a.' * 126}aa/b",
         ],
     ),
+    (
+        names.extended_resource,
+        [
+            *("nvidia.com/gpu", "nvidia.com/mig-1g.10gb", "amd.com/gpu", "rdma/hca", "a.b/C_d"),
+            f"{'a.' * 121}aa/{LABEL_63}",
+        ],
+        [
+            *(hostile for hostile in HOSTILE if hostile != "a/b"),
+            *("cpu", "memory", "ephemeral-storage", "hugepages-2Mi", "gpu", "a/", "/a", "a/b/c"),
+            *("kubernetes.io/a", "a.kubernetes.io/b", "requests.a/b", "A.com/x", "a/-b"),
+            *(f"a/{LABEL_63}a", f"{'a.' * 122}a/b"),
+        ],
+    ),
     (names.spec_name, ["g1.1", "a100-80GB", "0"], [*HOSTILE, "H100", "_a", "a.", LABEL_63 + "a"]),
     (
         names.port_name,

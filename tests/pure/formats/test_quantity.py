@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuplatform.formats.quantity import MAX_VALUE, NANO, Quantity, canonical, cpu, memory
+from gpuplatform.formats.quantity import MAX_VALUE, NANO, Quantity, canonical, cpu, memory, whole
 
 SUFFIXES = {
     "": Fraction(1),
@@ -229,3 +229,27 @@ def test_cpu_is_in_whole_thousandths(text: str, expected: str) -> None:
 def test_cpu_out_of_range_is_rejected(text: str) -> None:
     with pytest.raises(ValueError, match=r"\.$"):
         cpu(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("1", "1"), ("4000", "4000"), ("4k", "4000"), ("1Ki", "1024"), ("1.5k", "1500"), ("+2", "2")],
+)
+def test_an_integer_has_digits(text: str, expected: str) -> None:
+    assert whole(text) == expected
+
+
+@pytest.mark.parametrize(
+    "text", ["", "0", "-1", "0.5", "500m", "1.5", "a", "1e99", "1 ", "1Ei", "2P"]
+)
+def test_an_amount_that_is_no_positive_integer_is_rejected(text: str) -> None:
+    with pytest.raises(ValueError, match=r".+"):
+        whole(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("1", "1"), ("1000", "1k"), ("1024", "1024"), ("4Ki", "4096"), ("0", "0"), ("-2k", "-2k")],
+)
+def test_the_decimal_form_has_no_binary_unit(text: str, expected: str) -> None:
+    assert Quantity.parse(text).decimal() == expected

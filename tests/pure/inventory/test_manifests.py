@@ -1,4 +1,4 @@
-"""What a pool looks like in the cluster, reviewed as data in tests/golden/inventory."""
+"""The objects of a pool, reviewed as data in tests/golden/inventory."""
 
 from typing import Any
 
@@ -57,7 +57,7 @@ def test_the_service_equals_its_golden_file(golden: GoldenFiles) -> None:
 
 
 def test_selector_and_name_do_not_depend_on_the_spec() -> None:
-    """A Deployment's selector is immutable: another one would need another Deployment."""
+    """The selector of a Deployment is immutable."""
     found = deployment(**FULL)
 
     assert found["metadata"]["name"] == "pool-h100"
@@ -97,6 +97,37 @@ def test_equal_specs_and_scaling_have_one_hash() -> None:
     assert manifests.spec_hash(one) == manifests.spec_hash(other)
 
 
+def test_defaults_have_the_hash_of_absent_fields() -> None:
+    """Otherwise the definition of a release, which sets the defaults, would restart the pods."""
+    plain: dict[str, Any] = {"specName": "g", "replicas": 1}
+    defaults = {"resourceName": "nvidia.com/gpu", "resources": {}, "placement": {}}
+
+    hashes = {
+        manifests.spec_hash(StockPoolSpec.parse({**plain, **fields})) for fields in ({}, defaults)
+    }
+
+    assert len(hashes) == 1
+
+
+def test_a_pool_has_the_resources_and_the_placement_of_its_spec() -> None:
+    placement = {
+        "nodeSelector": {"zone": "a"},
+        "tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists"}],
+    }
+
+    pod = deployment(
+        gpu=1, resourceName="amd.com/gpu", resources={"rdma/hca": "2"}, placement=placement
+    )["spec"]["template"]["spec"]
+
+    assert {name: pod[name] for name in placement} == placement
+    limits = pod["containers"][0]["resources"]["limits"]
+    assert {name: limits.get(name) for name in ("amd.com/gpu", "rdma/hca", "nvidia.com/gpu")} == {
+        "amd.com/gpu": "1",
+        "rdma/hca": "2",
+        "nvidia.com/gpu": None,
+    }
+
+
 def test_another_spec_changes_the_hash() -> None:
     specs: list[dict[str, Any]] = [
         {},
@@ -104,6 +135,9 @@ def test_another_spec_changes_the_hash() -> None:
         {"image": "a"},
         {"memory": "1Gi"},
         {"template": {"args": ["a"]}},
+        {"resourceName": "amd.com/gpu"},
+        {"resources": {"rdma/hca": "1"}},
+        {"placement": {"nodeSelector": {"zone": "a"}}},
     ]
 
     hashes = {

@@ -1,4 +1,4 @@
-"""The rules of `plan_pool`, one sentence each."""
+"""The rules of `plan_pool`, one test each."""
 
 from dataclasses import replace
 from typing import Any
@@ -17,6 +17,7 @@ from gpuplatform.planning.plan import (
     Status,
     Unknown,
 )
+from gpuplatform.workloads.causes import StartupCause
 from gpuplatform.workloads.owner import Children
 from gpuplatform.workloads.pod_settings import PodSettings
 from gpuplatform.workloads.releases import (
@@ -56,7 +57,7 @@ def observed(
 
 
 def settled(pool: Manifest, **status: Any) -> Children:
-    """Everything that `pool` wants is there and runs."""
+    """Return the observation of a pool whose desired objects exist and run."""
     wanted = running(pool["spec"]["replicas"])
     service: Observation[Manifest] | Manifest = Absent()
     if pool["spec"].get("template", {}).get("ports"):
@@ -318,7 +319,7 @@ def test_a_variable_removed_from_the_spec_is_removed_from_the_pods() -> None:
 
 
 def of_release(version: int, *, spec_hash: str | None = None, replicas: int = 2) -> Manifest:
-    """Return the pool's Deployment as the release with that template version made it."""
+    """Return the pool's Deployment as the release with this template version created it."""
     found = live_deployment(pool_resource(), status=running(replicas))
     found["spec"]["replicas"] = replicas
     found["spec"]["template"]["spec"]["restartPolicy"] = "SomethingElse"
@@ -578,3 +579,19 @@ def test_each_refused_action_has_its_own_reason() -> None:
         SERVICE: PoolReason.SERVICE_SYNC_FAILED,
         DEPLOYMENT: PoolReason.DEPLOYMENT_SYNC_FAILED,
     }
+
+
+def test_a_delay_of_pods_is_the_cause_while_the_pool_progresses() -> None:
+    pool = pool_resource()
+    conditions = [
+        {"type": "Ready", "status": "False"},
+        {"type": "ContainersReady", "status": "True"},
+    ]
+    silent = pod(phase="Running", conditions=conditions)
+    silent["spec"] = {"nodeName": "gpu-node-1"}
+    found = live_deployment(pool, status=running(2, available=1))
+
+    status = plan_pool(pool, observed(found, pods=[silent])).status
+
+    assert status is not None
+    assert (status.phase, status.cause) == (PoolPhase.PROGRESSING, StartupCause.NODE_UNREACHABLE)

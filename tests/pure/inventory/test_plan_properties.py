@@ -1,4 +1,4 @@
-"""What holds of `plan_pool` for everything it may meet, and of the loop around it."""
+"""Properties of `plan_pool` for arbitrary input, and of its reconciliation loop."""
 
 from copy import deepcopy
 from typing import Any
@@ -7,12 +7,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpuplatform.kube.kinds import DEPLOYMENT, STOCK_POOL
-from gpuplatform.planning.plan import Absent, Delete, Observation, Present, Unknown
+from gpuplatform.planning.plan import Absent, Delete, Present, Unknown
 from gpuplatform.reconciliation.actions import execute
 from gpuplatform.workloads.owner import Children
+from gpuplatform.workloads.pod_settings import PodSettings
 from inventory.core.plan import plan_pool
 from inventory.phases import PoolPhase, PoolReason
 from inventory.reconcile import observe_pool
+from tests.factories.arbitrary import JUNK, examples, observation, owned_object
 from tests.factories.inventory import (
     HTTP_PORT,
     POD_SETTINGS,
@@ -25,56 +27,23 @@ from tests.fakes.cluster import FakeCluster
 
 ROUNDS = 6
 
-KEYS = [
-    *("status", "spec", "conditions", "type", "reason", "message", "containerStatuses"),
-    *("state", "waiting", "terminated", "replicas", "availableReplicas", "annotations"),
-]
-JUNK = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text(max_size=8),
-    lambda inner: (
-        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(KEYS), inner, max_size=4)
-    ),
-    max_leaves=12,
-)
-
 PLANNED = {PoolPhase.PROGRESSING, PoolPhase.READY, PoolPhase.EMPTY, PoolPhase.FAILED}
-"""What a planner writes while nothing is being deleted."""
+"""The phases that a planner writes unless a deletion is in progress."""
 
 
-def _object(base: dict[str, Any]) -> st.SearchStrategy[dict[str, Any]]:
-    """An object with sound identity, as every API server gives, and anything else."""
-    return st.builds(
-        lambda status, spec, annotations, owners: {
-            "metadata": {
-                **base["metadata"],
-                "annotations": annotations,
-                "ownerReferences": owners,
-            },
-            "status": status,
-            "spec": spec,
+def _specs(*memory: str) -> st.SearchStrategy[dict[str, Any]]:
+    return st.fixed_dictionaries(
+        {"replicas": st.integers(0, 3), "specName": st.sampled_from(["g1.1", "g2.1"])},
+        optional={
+            "image": st.sampled_from(["busybox:1", "busybox:2"]),
+            "memory": st.sampled_from(memory),
+            "template": st.sampled_from([{}, {"ports": [HTTP_PORT]}, {"args": ["a"]}]),
         },
-        JUNK,
-        JUNK,
-        JUNK,
-        st.sampled_from([base["metadata"]["ownerReferences"], [], None]),
     )
 
 
-def _observations(
-    values: st.SearchStrategy[Any],
-) -> st.SearchStrategy[Observation[Any]]:
-    return st.one_of(st.just(Absent()), st.just(Unknown("forbidden")), values.map(Present))
-
-
-SPECS = st.fixed_dictionaries(
-    {"replicas": st.integers(0, 3), "specName": st.sampled_from(["g1.1", "g2.1"])},
-    optional={
-        "image": st.sampled_from(["busybox:1", "busybox:2"]),
-        "memory": st.sampled_from(["1Gi", "1024Mi", "lots"]),
-        "template": st.sampled_from([{}, {"ports": [HTTP_PORT]}, {"args": ["a"]}]),
-    },
-)
-SOUND_SPECS = SPECS.filter(lambda spec: spec.get("memory") != "lots")
+SOUND_SPECS = _specs("1Gi", "1024Mi")
+SPECS = _specs("1Gi", "1024Mi", "lots")
 POOLS = st.one_of(
     SPECS.map(lambda spec: {**pool_resource(), "spec": spec}),
     st.builds(
@@ -83,16 +52,17 @@ POOLS = st.one_of(
 )
 OBSERVED = st.builds(
     Children,
-    deployment=_observations(_object(live_deployment(pool_resource()))),
-    service=_observations(_object(live_service(pool_resource()))),
-    pods=_observations(
+    deployment=observation(owned_object(live_deployment(pool_resource()))),
+    service=observation(owned_object(live_service(pool_resource()))),
+    pods=observation(
         st.lists(st.builds(lambda s: {"metadata": {"name": "p"}, "status": s}, JUNK), max_size=3)
     ),
+    settings=st.sampled_from([POD_SETTINGS, PodSettings("reserve:2", "sidecar:2")]),
 )
 
 
 @given(POOLS, OBSERVED)
-@settings(max_examples=300)
+@settings(max_examples=examples(6))
 def test_every_input_has_a_plan(pool: dict[str, Any], observed: Children) -> None:
     plan = plan_pool(pool, observed)
 
@@ -134,7 +104,7 @@ def test_only_objects_of_the_pool_are_deleted(pool: dict[str, Any], observed: Ch
 
 
 @given(st.lists(SOUND_SPECS, min_size=1, max_size=3), st.booleans())
-@settings(max_examples=60)
+@settings(max_examples=examples(1.2))
 def test_repeated_runs_reach_a_fixed_point(
     specs: list[dict[str, Any]], is_meddled_with: bool
 ) -> None:
@@ -164,7 +134,7 @@ def _settle(cluster: FakeCluster) -> None:
 
 
 def _pass(cluster: FakeCluster) -> None:
-    """Do what the driver does, without a database."""
+    """Act as the driver, without a database."""
     pool = cluster.get_pool("h100")
     plan = plan_pool(pool, observe_pool(cluster, pool))
     for action in plan.actions:

@@ -1,4 +1,4 @@
-"""The bodies of the stock pool routes: beside the spec, and what the request hash covers."""
+"""Bodies of the stock pool routes: fields beyond the spec, and the request hash."""
 
 from typing import Any
 
@@ -105,7 +105,7 @@ def test_a_patch_replaces_what_it_gives_and_keeps_the_rest() -> None:
 
     changed = StockPoolPatch.parse(
         {"operationID": "a", "replicas": 0, "template": {"args": ["y"]}}
-    ).applied_to(spec)
+    ).applied_to(spec.normalised())
 
     assert changed.normalised() == {
         "specName": "g",
@@ -120,7 +120,7 @@ def test_an_empty_template_in_a_patch_removes_the_template() -> None:
     patch = StockPoolPatch.parse({"operationID": "a", "template": {}})
 
     assert patch.payload() == {"template": {}}
-    assert "template" not in patch.applied_to(spec).normalised()
+    assert "template" not in patch.applied_to(spec.normalised()).normalised()
 
 
 @pytest.mark.parametrize("model", [StockPoolCreate, StockPoolPatch])

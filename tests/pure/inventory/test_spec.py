@@ -1,4 +1,4 @@
-"""What may be asked of a stock pool: verdicts, paths, and one normal form."""
+"""The spec of a stock pool: accepted values, paths of errors, and one normal form."""
 
 from typing import Any
 
@@ -28,7 +28,7 @@ PORT = {"name": "http", "port": 80}
 
 
 def secret(variable: str = "A", **changes: Any) -> dict[str, Any]:
-    """Return a variable whose value comes from a Secret."""
+    """Return a variable with a value from a Secret."""
     reference = {"name": "hf", "key": "token", **changes}
     return {"name": variable, "valueFrom": {"secretKeyRef": reference}}
 

@@ -29,8 +29,8 @@ EXPIRED = {"kind": "Status", "code": 410, "reason": "Expired", "message": "too o
 MAP = {"metadata": {"name": "x", "namespace": "n"}, "data": {"a": "😀\x85"}}
 
 
-def always(said: Any, status: int = 200) -> Script:
-    return lambda exchange: exchange.json(said, status)
+def always(document: Any, status: int = 200) -> Script:
+    return lambda exchange: exchange.json(document, status)
 
 
 def raw(body: bytes, status: int = 200, headers: dict[str, str] | None = None) -> Script:
@@ -38,7 +38,7 @@ def raw(body: bytes, status: int = 200, headers: dict[str, str] | None = None) -
 
 
 def cut(exchange: Exchange) -> None:
-    """Answer nothing."""
+    """Send no response."""
 
 
 def page(names: list[str], token: str = "", version: str = "7") -> dict[str, Any]:
@@ -109,7 +109,7 @@ def test_list_without_items_of_an_empty_kind_is_empty() -> None:
 
 
 @pytest.mark.parametrize(
-    "said",
+    "document",
     [
         pytest.param({"metadata": {"resourceVersion": "7"}, "items": {}}, id="items are no list"),
         pytest.param({"metadata": {"resourceVersion": "7"}, "items": [1]}, id="item is no object"),
@@ -118,8 +118,8 @@ def test_list_without_items_of_an_empty_kind_is_empty() -> None:
         pytest.param([], id="no object"),
     ],
 )
-def test_malformed_list_is_an_outage_not_an_empty_list(said: Any) -> None:
-    with scripted(always(said)) as server, pytest.raises(ClusterUnavailable):
+def test_malformed_list_is_an_outage_not_an_empty_list(document: Any) -> None:
+    with scripted(always(document)) as server, pytest.raises(ClusterUnavailable):
         server.cluster().list(CONFIG_MAP)
 
 
@@ -261,7 +261,7 @@ def test_token_of_a_pod_is_read_again_from_its_file(
         cluster.version()
         token.write_text("second")
         cluster.version()
-        loader.token_expires_at -= datetime.timedelta(hours=1)  # it looks once a minute
+        loader.token_expires_at -= datetime.timedelta(hours=1)  # checked each minute
         cluster.version()
         cluster.close()
 

@@ -55,7 +55,7 @@ def write(file: Path, url: str) -> str:
 
 
 def connect(mode: KubeMode, kubeconfig: str = "") -> Cluster | None:
-    """Return a cluster that has answered."""
+    """Return a cluster that has responded."""
     cluster = open_cluster(mode, kubeconfig)
     if cluster is not None:
         cluster.version()

@@ -29,10 +29,10 @@ FAST = Timings(
 
 
 class Seen:
-    """A consumer that remembers what it was told, and lets a test wait for it."""
+    """A consumer that records its calls, and lets a test wait for them."""
 
     def __init__(self) -> None:
-        self.told: list[str] = []
+        self.reported: list[str] = []
         self.fail_with: list[Exception] = []
         self._changed = threading.Condition()
 
@@ -45,19 +45,21 @@ class Seen:
 
     def _tell(self, what: str) -> None:
         with self._changed:
-            self.told.append(what)
+            self.reported.append(what)
             self._changed.notify_all()
         if self.fail_with:
             raise self.fail_with.pop(0)
 
     def wait_for(self, *expected: str) -> None:
         with self._changed:
-            self._changed.wait_for(lambda: len(self.told) >= len(expected), TEST_PATIENCE_SECONDS)
-            assert self.told[: len(expected)] == list(expected)
+            self._changed.wait_for(
+                lambda: len(self.reported) >= len(expected), TEST_PATIENCE_SECONDS
+            )
+            assert self.reported[: len(expected)] == list(expected)
 
 
 class Watches:
-    """Answers lists with the names of the day, and each watch by the next script."""
+    """Responds to lists with numbered names, and to each watch with the next script."""
 
     def __init__(self, *watches: Script, lists: list[Script] | None = None) -> None:
         self._watches = iter(watches)
@@ -108,8 +110,8 @@ def silence(exchange: Exchange) -> None:
     exchange.hold()
 
 
-def answer(status: int, said: dict[str, Any], headers: dict[str, str] | None = None) -> Script:
-    return lambda exchange: exchange.json(said, status, headers)
+def answer(status: int, document: dict[str, Any], headers: dict[str, str] | None = None) -> Script:
+    return lambda exchange: exchange.json(document, status, headers)
 
 
 GONE = {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"}
@@ -414,7 +416,7 @@ def test_age_is_infinite_before_the_first_list() -> None:
         assert reflector.last_good_list_age_seconds() == float("inf")
         assert not reflector.is_synced
 
-    assert seen.told == []
+    assert seen.reported == []
 
 
 def test_waits_grow_to_their_limit_with_jitter() -> None:
@@ -442,16 +444,16 @@ def test_waits_are_reset_after_a_successful_watch() -> None:
         )
         reflector.run(stop)
 
-    assert seen.told == ["list 10: a10", "ADDED b"]
+    assert seen.reported == ["list 10: a10", "ADDED b"]
     assert stop.waits[10] <= 0.8
 
 
 def test_no_event_is_reported_after_stop() -> None:
     stop = threading.Event()
-    told: list[str] = []
+    kinds: list[str] = []
 
     def stopping(kind: str, manifest: dict[str, Any]) -> None:
-        told.append(kind)
+        kinds.append(kind)
         stop.set()
 
     def burst(exchange: Exchange) -> None:
@@ -466,11 +468,11 @@ def test_no_event_is_reported_after_stop() -> None:
         )
         reflector.run(stop)
 
-    assert told == ["ADDED"]
+    assert kinds == ["ADDED"]
 
 
 class Unhurried(threading.Event):
-    """A stop that notes how long somebody wants to wait for it, and lets nobody wait."""
+    """A stop event that records the timeouts of waits and returns immediately."""
 
     def __init__(self, most: int) -> None:
         super().__init__()

@@ -18,7 +18,7 @@ from gpuplatform.kube.responses import MESSAGE_LIMIT, error_for, no_response, pa
 
 
 def status(code: int, reason: str = "", message: str = "", **details: Any) -> bytes:
-    said = {
+    document = {
         "kind": "Status",
         "apiVersion": "v1",
         "status": "Failure",
@@ -27,7 +27,7 @@ def status(code: int, reason: str = "", message: str = "", **details: Any) -> by
         "message": message,
         "details": details,
     }
-    return json.dumps(said).encode()
+    return json.dumps(document).encode()
 
 
 def error(code: int, body: bytes, headers: dict[str, str] | None = None) -> ClusterError:
@@ -64,7 +64,7 @@ ANSWERS = [
         status(404, "NotFound", "the server could not find the requested resource", name="x"),
         ClusterUnavailable,
         "NotFound",
-        id="the kind is not installed, said with a name",
+        id="the kind is not installed, with a name in the details",
     ),
     pytest.param(
         409,
@@ -144,6 +144,13 @@ ANSWERS = [
         ClusterRejected,
         "BadRequest",
         id="the body has a wrong type",
+    ),
+    pytest.param(
+        500,
+        status(500, "", "etcdserver: request is too large"),
+        ClusterRejected,
+        "",
+        id="the object is too large for etcd",
     ),
     pytest.param(
         413,

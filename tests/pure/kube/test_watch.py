@@ -131,7 +131,7 @@ def test_malformed_event_ends_the_watch(line: bytes, expected: type[ClusterError
 
 
 @pytest.mark.parametrize(
-    ("status", "said", "expected"),
+    ("status", "document", "expected"),
     [
         pytest.param(410, EXPIRED, ClusterGone, id="gone"),
         pytest.param(403, {}, ClusterForbidden, id="forbidden"),
@@ -141,10 +141,10 @@ def test_malformed_event_ends_the_watch(line: bytes, expected: type[ClusterError
     ],
 )
 def test_rejected_watch_raises_immediately(
-    status: int, said: dict[str, Any], expected: type[ClusterError]
+    status: int, document: dict[str, Any], expected: type[ClusterError]
 ) -> None:
     def refuse(exchange: Exchange) -> None:
-        exchange.json(said, status)
+        exchange.json(document, status)
 
     with scripted(refuse) as server, pytest.raises(expected):
         watch(server.cluster())

@@ -1,4 +1,4 @@
-"""Waits grow from one second to five minutes, and no two workers wait alike."""
+"""Delays increase from one second to five minutes, with jitter between workers."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""Comparing before writing: settled objects cost nothing, and no difference is overlooked."""
+"""Comparison before a write: settled objects cost no write, and every difference is found."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Ours is what names the owner's UID as its controller, and nothing else."""
+"""An object is owned if its controller reference has the UID of the owner, and only then."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What is news, what an Event looks like, and how much is told about one object."""
+"""Changes that cause an Event, its fields, and the rate limit for one object."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -31,12 +31,12 @@ def status(phase: str, event: Event | None) -> Status:
 
 
 def resource(phase: str = "", reason: str = "", message: str = "") -> Manifest:
-    said = [{"type": "Ready", "reason": reason, "message": message}]
-    return {"status": {"phase": phase, "conditions": said} if phase else {}}
+    conditions = [{"type": "Ready", "reason": reason, "message": message}]
+    return {"status": {"phase": phase, "conditions": conditions} if phase else {}}
 
 
 @pytest.mark.parametrize(
-    ("before", "said", "told"),
+    ("before", "after", "expected"),
     [
         pytest.param(resource(), status("Ready", READY), [READY], id="ready at once"),
         pytest.param(resource("Failed"), status("Ready", READY), [READY], id="healed"),
@@ -59,9 +59,9 @@ def resource(phase: str = "", reason: str = "", message: str = "") -> Manifest:
     ],
 )
 def test_another_phase_or_failure_causes_an_event(
-    before: Manifest, said: Status, told: list[Event]
+    before: Manifest, after: Status, expected: list[Event]
 ) -> None:
-    assert new_events(before, said) == told
+    assert new_events(before, after) == expected
 
 
 def test_equal_events_have_equal_names() -> None:
@@ -75,31 +75,31 @@ def test_equal_events_have_equal_names() -> None:
 
 
 def test_an_event_has_its_object_content_and_time() -> None:
-    told = event_manifest(SUBJECT, FAILED, NOW)
+    manifest = event_manifest(SUBJECT, FAILED, NOW)
 
-    assert told["involvedObject"] == {
+    assert manifest["involvedObject"] == {
         "apiVersion": "runtime.lokiwager.io/v1alpha1",
         "kind": "GPUUnit",
         "namespace": "runtime-instance",
         "name": "a",
         "uid": SUBJECT.uid,
     }
-    assert (told["type"], told["reason"], told["message"]) == (
+    assert (manifest["type"], manifest["reason"], manifest["message"]) == (
         "Warning",
         "PodStartupFailed",
         "exit code 3",
     )
-    assert told["firstTimestamp"] == told["lastTimestamp"] == "2026-01-31T12:00:00Z"
-    assert (told["count"], told["source"]) == (1, {"component": "gpu-platform"})
+    assert manifest["firstTimestamp"] == manifest["lastTimestamp"] == "2026-01-31T12:00:00Z"
+    assert (manifest["count"], manifest["source"]) == (1, {"component": "gpu-platform"})
 
 
 def test_the_longest_name_and_message_still_make_an_event() -> None:
     subject = InvolvedObject(GPU_UNIT, "default", ("a" * 219 + ".b" + "c" * 32), "uid")
 
-    told = event_manifest(subject, Event(EventType.WARNING, "Failed", "x" * 5000), NOW)
+    manifest = event_manifest(subject, Event(EventType.WARNING, "Failed", "x" * 5000), NOW)
 
-    assert dns_subdomain(told["metadata"]["name"])
-    assert len(told["message"]) == 1024
+    assert dns_subdomain(manifest["metadata"]["name"])
+    assert len(manifest["message"]) == 1024
 
 
 @pytest.mark.parametrize(("count", "then"), [(1, 2), (7, 8), (None, 2), ("many", 2)])

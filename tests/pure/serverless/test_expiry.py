@@ -1,4 +1,4 @@
-"""The description of what an expired invocation waited for."""
+"""The description of the condition for which an expired invocation waited."""
 
 import pytest
 

@@ -69,7 +69,7 @@ def test_invalid_value_is_rejected_by_field(change: dict[str, Any], field: str) 
     assert caught.value.details[0].field == field
 
 
-@pytest.mark.parametrize("path", ["/a?", "/a?model=b%2Fc&d=1+2"])
+@pytest.mark.parametrize("path", ["/a?", "/a?model=b%2Fc&d=1+2", "/a?$filter=$$(HOME)"])
 def test_invoke_path_may_have_query(path: str) -> None:
     spec = FunctionSpec.parse({**SPEC, "framework": {"invokePath": path}})
 

@@ -20,6 +20,7 @@ from serverless.core.scaling import (
     WorkerState,
     plan_workers,
     without_capacity,
+    without_stock,
 )
 from serverless.phases import FunctionPhase, FunctionReason
 
@@ -234,6 +235,16 @@ def test_function_remains_failed_until_worker_is_ready(
     assert found.backoff.failures == 3
 
 
+def test_function_with_ready_worker_progresses_with_cause_until_failed_one_is_replaced() -> None:
+    short = replace(BROKEN, min_workers=2, starts_after=NOW + timedelta(seconds=1))
+
+    found = plan(short, Demand(), crew(READY))
+
+    assert status_of(found) == (FunctionPhase.PROGRESSING, FunctionReason.WORKER_FAILED)
+    assert found.status is not None
+    assert found.status.cause == CAUSE
+
+
 def test_failed_function_starts_next_worker() -> None:
     assert plan(BROKEN, Demand(pending=1), []).start == 1
 
@@ -409,3 +420,29 @@ def test_peak_is_known_for_idle_timeout() -> None:
     assert seen[:10] == [None] * 10
     assert seen[10:] == [3, 2, 2, 1, 1]
     assert peaks.add(2, 5, now=14, seconds=10) is None
+
+
+def test_a_worker_that_waits_for_stock_counts_as_capacity_and_explains_the_status() -> None:
+    waiting = [Worker("w0", WorkerState.WAITING, 1, message="No stock.")]
+
+    found = plan(view(), Demand(pending=1), waiting)
+
+    assert (found.start, found.stop) == (0, ())
+    assert status_of(found) == (FunctionPhase.PROGRESSING, FunctionReason.NO_CAPACITY)
+
+
+def test_a_worker_that_waits_for_stock_is_stopped_before_the_others() -> None:
+    workers = [
+        Worker("w0", WorkerState.READY, 1),
+        Worker("w1", WorkerState.STARTING, 1),
+        Worker("w2", WorkerState.WAITING, 1),
+    ]
+
+    found = plan(view(max_workers=3), Demand(pending=1, peak=1), workers)
+
+    assert found.stop == ("w2", "w1")
+
+
+def test_a_failed_start_outweighs_a_worker_that_waits_for_stock() -> None:
+    assert without_stock(BROKEN, [], "g1.1", NOW).cause == CAUSE
+    assert without_stock(view(), [], "g1.1", NOW).reason == FunctionReason.NO_CAPACITY

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 import yaml
 
+from gpuplatform.dev.simulator.kubelet.expansion import expanded_environment
 from gpuplatform.errors import InvalidSpec
 from gpuplatform.kube.kinds import Manifest
 from gpuplatform.workloads.function_worker import SIDECAR_PORT
@@ -97,9 +98,20 @@ def test_no_request_body_has_serverless_block() -> None:
 def test_update_of_unit_keeps_block() -> None:
     spec = worker_spec()
 
-    changed = GpuUnitUpdate.parse({"operationID": "op-1", "image": "other"}).applied_to(spec)
+    changed = GpuUnitUpdate.parse({"operationID": "op-1", "image": "other"}).applied_to(
+        spec.normalised()
+    )
 
     assert changed.serverless == spec.serverless
+
+
+def test_update_cannot_let_the_program_of_a_worker_end() -> None:
+    body = GpuUnitUpdate.parse({"operationID": "op-1", "template": {"restart": "never"}})
+
+    with pytest.raises(InvalidSpec) as caught:
+        body.applied_to(worker_spec().normalised())
+
+    assert [error.field for error in caught.value.details] == ["template.restart"]
 
 
 def test_the_setting_is_the_image_of_the_sidecar() -> None:
@@ -179,13 +191,30 @@ def test_sidecar_reads_settings_of_manifest() -> None:
 
 
 def test_sidecar_reads_port_of_manifest() -> None:
-    framework = {"port": 8000, "invokePath": "/v1/completions?stream=false"}
+    framework = {"port": 8000, "method": "PUT", "invokePath": "/v1/completions?stream=false"}
 
     function, sidecar = pod(worker_spec(framework=framework))["containers"]
 
     read = Settings.from_environment({one["name"]: one["value"] for one in sidecar["env"]})
     assert (read.framework_port, read.invoke_path) == (8000, framework["invokePath"])
+    assert read.invoke_method == "PUT"
     assert "SERVERLESS_FRAMEWORK_PORT" not in {one["name"] for one in function["env"]}
+
+
+def test_both_containers_have_the_query_of_the_path_unchanged() -> None:
+    path = "/v1/models?$filter=$$(SERVERLESS_WORKER_NAME)"
+
+    containers = pod(worker_spec(framework={"invokePath": path}))["containers"]
+
+    for container in containers:
+        assert expanded_environment(container)["SERVERLESS_INVOKE_PATH"] == path
+
+
+def test_defaults_do_not_change_the_manifest_of_earlier_workers() -> None:
+    _, sidecar = pod(worker_spec(framework={}))["containers"]
+
+    names = {one["name"] for one in sidecar["env"]}
+    assert names.isdisjoint({"SERVERLESS_FRAMEWORK_PORT", "SERVERLESS_INVOKE_METHOD"})
 
 
 def test_grace_period_exceeds_drain() -> None:

@@ -9,6 +9,7 @@ from gpuplatform.configfile import (
     CONFIG_VARIABLE,
     read_config_file,
     take_config_option,
+    use_defaults_for_help,
     with_config_file,
 )
 
@@ -102,3 +103,26 @@ def test_arguments_after_two_dashes_are_unchanged(monkeypatch: pytest.MonkeyPatc
 def test_the_option_without_a_file_is_rejected(arguments: list[str]) -> None:
     with pytest.raises(SystemExit, match="--config requires the path"):
         take_config_option(arguments)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "is_help"),
+    [
+        ([], True),
+        (["help", "recover"], True),
+        (["recover", "--help"], True),
+        (["recover", "-h"], True),
+        (["recover", "--dry-run"], False),
+        (["dbshell", "--", "-h"], False),
+    ],
+)
+def test_help_needs_no_settings(
+    monkeypatch: pytest.MonkeyPatch, arguments: list[str], *, is_help: bool
+) -> None:
+    for name in ("GPUPLATFORM_DEV", "GPUPLATFORM_SECRET_KEY"):
+        monkeypatch.setenv(name, "")
+
+    use_defaults_for_help(["manage.py", *arguments])
+
+    assert (os.environ["GPUPLATFORM_DEV"] == "1") == is_help
+    assert bool(os.environ["GPUPLATFORM_SECRET_KEY"]) == is_help

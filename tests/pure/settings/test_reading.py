@@ -36,7 +36,7 @@ class Process:
         for name in list(os.environ):
             if name.startswith(("GPUPLATFORM_", "KUBE", "DATABASE_URL", "REDIS_URL", "PORT")):
                 self._patch.delenv(name)
-        # A platform that a person runs in this folder is not the test's.
+        # Excludes a platform that runs in this folder.
         self._patch.setenv("GPUPLATFORM_DATA", str(self.file.parent))
         for name, value in environment.items():
             self._patch.setenv(name, value)

@@ -1,4 +1,4 @@
-"""What no node can ever hold is known before anything of it is made."""
+"""A unit that no node can hold is detected before any of its objects is created."""
 
 from typing import Any
 
@@ -59,3 +59,9 @@ def test_a_cluster_without_nodes_has_no_misfit() -> None:
 @pytest.mark.parametrize("odd", [{}, {"status": 7}, {"status": {"capacity": {GPU: "many"}}}])
 def test_malformed_nodes_are_ignored(odd: dict[str, Any]) -> None:
     assert misfit({GPU: "8"}, {}, [odd, node("8")]) == ""
+
+
+def test_cpu_and_memory_that_no_node_reports_are_unlimited() -> None:
+    unreported = {"metadata": {}, "status": {"capacity": {GPU: "1"}, "allocatable": {}}}
+
+    assert misfit(SMALL, {}, [unreported]) == ""

@@ -1,4 +1,4 @@
-"""What a unit looks like in the cluster, reviewed as data in tests/golden/units."""
+"""The objects of a unit, reviewed as data in tests/golden/units."""
 
 from typing import Any
 
@@ -10,10 +10,12 @@ from gpuplatform.workloads.pods import (
     STOCK_PRIORITY_CLASS,
     UNIT_PRIORITY_CLASS,
 )
+from gpuplatform.workloads.resources import GPU_RESOURCE
 from tests.conftest import GoldenFiles
 from tests.factories.inventory import POD_SETTINGS
 from tests.factories.planned_units import PORTS, stock_resource, unit_resource
 from units.core import manifests
+from units.core.names import PREFERRED_NODE_ANNOTATION
 from units.core.spec import GPUUnitSpec
 from units.core.view import UnitView
 from units.phases import UnitRole, role_of
@@ -98,9 +100,12 @@ def test_variables_of_the_platform_precede_those_of_the_user() -> None:
     assert names == ["SPEC_NAME", "UNIT_NAME", "GPU_COUNT", "MEMORY_LIMIT", "MODEL", "EMPTY"]
 
 
+@pytest.mark.parametrize("resource", [GPU_RESOURCE, "nvidia.com/mig-1g.10gb", "amd.com/gpu"])
 @pytest.mark.parametrize(("gpu", "devices"), [(0, "void"), (1, None)])
-def test_a_unit_without_gpus_sees_no_gpu(gpu: int, devices: str | None) -> None:
-    found = {one["name"]: one.get("value") for one in container(unit_resource(gpu=gpu))["env"]}
+def test_a_unit_without_gpus_sees_no_gpu(gpu: int, devices: str | None, resource: str) -> None:
+    unit = unit_resource(gpu=gpu, resourceName=resource)
+
+    found = {one["name"]: one.get("value") for one in container(unit)["env"]}
 
     assert found.get("NVIDIA_VISIBLE_DEVICES") == devices
 
@@ -118,6 +123,18 @@ def test_requests_equal_limits_except_of_storage() -> None:
 
     assert resources["requests"] == {**size, "ephemeral-storage": "0"}
     assert resources["limits"] == {**size, "ephemeral-storage": "500Gi"}
+
+
+def test_a_unit_requests_the_resources_of_its_spec() -> None:
+    further = {"rdma/hca": "1", "nvidia.com/gpumem": "4000"}
+    unit = unit_resource(gpu=2, resourceName="nvidia.com/mig-1g.10gb", resources=further)
+
+    found = container(unit)["resources"]
+
+    # The API server stores the decimal form.
+    size = {"rdma/hca": "1", "nvidia.com/gpumem": "4k", "nvidia.com/mig-1g.10gb": "2"}
+    assert found["requests"].items() >= size.items() <= found["limits"].items()
+    assert GPU_RESOURCE not in found["limits"]
 
 
 def test_a_spec_cannot_change_the_security_context() -> None:
@@ -177,6 +194,15 @@ def test_the_access_url_is_inside_the_cluster() -> None:
     assert manifests.access_url(UnitView.parse(bare)) is None
 
 
+def test_defaults_have_the_hash_of_absent_fields() -> None:
+    """Otherwise the definition of a release, which sets the defaults, would restart the pods."""
+    defaults = {"resourceName": "nvidia.com/gpu", "resources": {}, "placement": {}}
+    one = GPUUnitSpec.parse({"specName": "g", "gpu": 1})
+    same = GPUUnitSpec.parse({"specName": "g", "gpu": 1, **defaults})
+
+    assert manifests.spec_hash(one) == manifests.spec_hash(same)
+
+
 def test_fields_outside_the_pod_do_not_change_the_hash() -> None:
     one = GPUUnitSpec.parse({"specName": "g", "template": PORTS})
     same = GPUUnitSpec.parse(
@@ -194,6 +220,8 @@ def test_fields_outside_the_pod_do_not_change_the_hash() -> None:
         {"cpu": "1"},
         {"memory": "1Gi"},
         {"gpu": 1},
+        {"resourceName": "amd.com/gpu"},
+        {"resources": {"rdma/hca": "1"}},
         {"placement": {"nodeSelector": {"a": "b"}}},
         {"template": {"args": ["a"]}},
     ],
@@ -203,3 +231,22 @@ def test_fields_of_the_pod_change_the_hash(change: dict[str, Any]) -> None:
     other = GPUUnitSpec.parse({"specName": "g", **change})
 
     assert manifests.spec_hash(one) != manifests.spec_hash(other)
+
+
+def test_a_unit_prefers_the_node_that_has_its_image() -> None:
+    unit = unit_resource()
+    unit["metadata"]["annotations"] = {PREFERRED_NODE_ANNOTATION: "gpu-node-1"}
+
+    affinity = deployment(unit)["spec"]["template"]["spec"]["affinity"]["nodeAffinity"]
+
+    [term] = affinity["preferredDuringSchedulingIgnoredDuringExecution"]
+    assert term["preference"]["matchFields"][0]["values"] == ["gpu-node-1"]
+    assert set(affinity) == {"preferredDuringSchedulingIgnoredDuringExecution"}
+
+
+@pytest.mark.parametrize("name", ["", "A", "a b", "x" * 300, 7], ids=str)
+def test_an_invalid_preferred_node_is_ignored(name: Any) -> None:
+    unit = unit_resource()
+    unit["metadata"]["annotations"] = {PREFERRED_NODE_ANNOTATION: name}
+
+    assert "affinity" not in deployment(unit)["spec"]["template"]["spec"]

@@ -1,4 +1,4 @@
-"""Names of units, stock and what they own: labels within budget, the same at each try."""
+"""Names of units, stock and owned objects: valid lengths, and the same name at each attempt."""
 
 import pytest
 from hypothesis import given

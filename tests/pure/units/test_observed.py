@@ -1,14 +1,16 @@
-"""What a unit says of its source, and which pods are its own; whatever anybody wrote there."""
+"""Source annotations are parsed and pods are matched to units, even if a user changed them."""
 
 from typing import Any
 
 import pytest
 
+from gpuplatform.kube.kinds import DEPLOYMENT
 from gpuplatform.planning.view import ResourceView
+from gpuplatform.workloads.holders import holds_gpu
 from tests.factories.planned_units import SOURCE, UNIT_UID, unit_pod, unit_resource
+from units.core.child import is_at_rest, written_for
 from units.core.names import GENERATION_ANNOTATION
-from units.core.observed import is_at_rest, own_pods, written_for
-from units.core.shortage import holds_gpu
+from units.core.observed import own_pods
 from units.core.sources import SourceReference, source_of
 
 
@@ -103,4 +105,4 @@ def test_a_unit_is_at_rest_if_its_deployment_is_at_zero_for_its_generation(
         "spec": {"replicas": replicas},
     }
 
-    assert is_at_rest(ResourceView.of(unit_resource()), deployment) is rests
+    assert is_at_rest(ResourceView.of(unit_resource()), DEPLOYMENT, deployment) is rests

@@ -1,10 +1,10 @@
-"""The rules of `plan_unit`, one sentence each; the hand-over's are in `test_plan_handover`."""
+"""The rules of `plan_unit`, one test each; `test_plan_handover` has those of the hand-over."""
 
 from typing import Any
 
 import pytest
 
-from gpuplatform.kube.kinds import DEPLOYMENT, SERVICE, Manifest
+from gpuplatform.kube.kinds import DEPLOYMENT, JOB, SERVICE, Manifest
 from gpuplatform.planning.plan import (
     Absent,
     Apply,
@@ -55,7 +55,7 @@ def status_of(plan: Plan) -> Status:
 
 
 def settled(unit: Manifest, **more: Any) -> ObservedUnit:
-    """Everything that `unit` wants is there and runs."""
+    """Return the observation of a unit whose desired objects exist and run."""
     service: Any = unit_service(unit) if unit["spec"].get("template") else Absent()
     return observed_unit(unit_deployment(unit), service, [unit_pod(unit, phase="Running")], **more)
 
@@ -216,15 +216,15 @@ def test_a_foreign_service_is_no_conflict_without_ports() -> None:
     assert reported(plan)[0] == UnitPhase.READY
 
 
-def test_an_active_unit_gets_a_service_and_a_deployment_without_force() -> None:
+def test_an_active_unit_gets_a_deployment_and_then_a_service_without_force() -> None:
     plan = plan_unit(unit_resource(), observed_unit())
 
     first, second = plan.actions
-    assert isinstance(first, Apply)
-    assert (first.kind, first.force) == (SERVICE, False)
-    assert isinstance(second, Create)
-    assert second.kind == DEPLOYMENT
-    assert second.manifest["spec"]["replicas"] == 1
+    assert isinstance(first, Create)
+    assert first.kind == DEPLOYMENT
+    assert first.manifest["spec"]["replicas"] == 1
+    assert isinstance(second, Apply)
+    assert (second.kind, second.force) == (SERVICE, False)
 
 
 def test_a_unit_whose_pod_is_not_ready_is_progressing() -> None:
@@ -240,7 +240,8 @@ def test_a_unit_whose_pod_is_not_ready_is_progressing() -> None:
     assert status_of(plan).fields == {
         "readyReplicas": 0,
         "serviceName": "unit-trainer",
-        "accessURL": URL,
+        "accessURL": None,
+        "startSteps": None,
     }
 
 
@@ -257,7 +258,12 @@ def test_stock_gets_a_deployment_and_no_service() -> None:
 
     assert [(type(a), a.kind) for a in plan.actions] == [(Create, DEPLOYMENT)]
     assert reported(plan)[:2] == (UnitPhase.PROGRESSING, UnitReason.STOCK_NOT_READY)
-    assert status_of(plan).fields == {"readyReplicas": 0, "serviceName": None, "accessURL": None}
+    assert status_of(plan).fields == {
+        "readyReplicas": 0,
+        "serviceName": None,
+        "accessURL": None,
+        "startSteps": None,
+    }
 
 
 def test_an_own_service_of_stock_is_deleted_by_uid() -> None:
@@ -397,7 +403,7 @@ def test_a_value_of_an_empty_variable_is_drift() -> None:
 
 
 def test_a_patch_removes_fields_of_the_previous_spec() -> None:
-    """A merge patch removes only what it says is null."""
+    """A merge patch removes only the fields that are null."""
     before = unit_resource(
         placement={
             "nodeSelector": {"zone": "a", "kept": "x"},
@@ -429,7 +435,7 @@ def test_fields_of_other_clients_stay() -> None:
 
 
 def of_release(version: int, *, spec_hash: str | None = None, replicas: int = 1) -> Manifest:
-    """Return the unit's Deployment as the release with that template version made it."""
+    """Return the unit's Deployment as the release with this template version created it."""
     found = unit_deployment(unit_resource(), replicas=replicas)
     found["spec"]["template"]["spec"]["restartPolicy"] = "SomethingElse"
     found["metadata"]["annotations"][TEMPLATE_VERSION_ANNOTATION] = str(version)
@@ -569,6 +575,7 @@ def test_each_refused_action_has_its_own_reason() -> None:
     assert reasons == {
         SERVICE: UnitReason.UNIT_SERVICE_SYNC_FAILED,
         DEPLOYMENT: UnitReason.UNIT_DEPLOYMENT_SYNC_FAILED,
+        JOB: UnitReason.UNIT_JOB_SYNC_FAILED,
     }
 
 

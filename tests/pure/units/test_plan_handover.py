@@ -1,4 +1,4 @@
-"""The planner's part of the hand-over: the rules of the checked model, by their names there."""
+"""The rules of the hand-over in the planner, with their names in the model."""
 
 from typing import Any
 
@@ -24,7 +24,7 @@ from units.core.sources import NoSource, Source, SourceGone, SourceHeld, SourceL
 from units.phases import UnitPhase, UnitReason
 
 GONE = SourceGone(may_preempt=True)
-HELD = SourceHeld("its pods still exist")
+HELD = SourceHeld("its pods still run")
 
 
 def on_deployment(plan: Plan) -> list[Any]:
@@ -77,7 +77,7 @@ def test_arbiter_a_unit_waits_until_it_is_the_consumer_of_its_source(
 
 
 @pytest.mark.parametrize("is_stopped_before", [False, True], ids=["create", "start"])
-def test_waitabs_a_unit_waits_until_the_pods_of_its_source_are_gone(
+def test_waitabs_a_unit_waits_until_the_pods_of_its_source_have_ended(
     is_stopped_before: bool,
 ) -> None:
     unit = unit_resource()
@@ -87,7 +87,7 @@ def test_waitabs_a_unit_waits_until_the_pods_of_its_source_are_gone(
 
     assert not on_deployment(plan)
     assert reported(plan)[:2] == (UnitPhase.PROGRESSING, UnitReason.WAITING_FOR_STOCK)
-    assert "its pods still exist" in reported(plan)[2]
+    assert "its pods still run" in reported(plan)[2]
 
 
 def test_the_service_is_created_while_the_unit_waits_for_its_gpu() -> None:
@@ -125,7 +125,7 @@ def test_only_the_consumer_of_stock_may_preempt(source: Source, priority: str) -
     "source", [SourceLost(), SourcePending(), HELD, SourceGone(may_preempt=False)]
 )
 def test_the_source_does_not_change_a_running_unit(source: Source) -> None:
-    """The row is forgotten after 30 days and the catalogue may change: nobody's job restarts."""
+    """The row is deleted after 30 days, and the catalogue can change: no running unit restarts."""
     unit = unit_resource()
     live = unit_deployment(unit, priority=UNIT_PRIORITY_CLASS)
 
@@ -275,7 +275,7 @@ def test_a_pod_of_the_previous_unit_does_not_delay_a_start() -> None:
 
 
 def test_stamp_a_stop_changes_a_deployment_that_is_at_zero_already() -> None:
-    """Else a start decided before the stop could still land, beside the next source's pods."""
+    """A late start could otherwise run at the same time as the pods of the next source."""
     before = unit_resource()
     unit = unit_resource(suspend=True, metadata={"generation": 2})
 

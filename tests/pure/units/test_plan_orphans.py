@@ -1,4 +1,4 @@
-"""What lost its owner reference, and what holds a deletion up."""
+"""Objects that lost their owner reference, and objects that block a deletion."""
 
 import pytest
 

@@ -1,4 +1,7 @@
-"""What holds of `plan_unit` for everything it may meet, and of the loop around it."""
+"""Properties of `plan_unit` for arbitrary input, and of its reconciliation loop.
+
+Units whose program may end are in `test_job_properties`.
+"""
 
 from copy import deepcopy
 from typing import Any
@@ -7,21 +10,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpuplatform.kube.fields import field, number
-from gpuplatform.kube.kinds import DEPLOYMENT, GPU_UNIT, POD, SERVICE
+from gpuplatform.kube.kinds import DEPLOYMENT, GPU_UNIT, SERVICE
 from gpuplatform.planning.ownership import is_controlled_by
 from gpuplatform.planning.plan import (
-    Absent,
     Action,
     Create,
     Delete,
-    Observation,
     Patch,
     Present,
     Unknown,
 )
 from gpuplatform.planning.view import ResourceView
-from gpuplatform.reconciliation.actions import execute
+from gpuplatform.workloads.pod_settings import PodSettings
 from gpuplatform.workloads.pods import UNIT_PRIORITY_CLASS
+from tests.factories.arbitrary import JUNK, examples, observation, owned_object
 from tests.factories.inventory import HTTP_PORT, POD_SETTINGS
 from tests.factories.planned_units import (
     stock_resource,
@@ -30,28 +32,13 @@ from tests.factories.planned_units import (
     unit_resource,
     unit_service,
 )
-from tests.fakes.cluster import FakeCluster
-from units.core.names import object_name
+from tests.fakes.unit_loop import UnitLoop
 from units.core.observed import ObservedUnit
 from units.core.plan import plan_unit
 from units.core.sources import NoSource, Source, SourceGone, SourceHeld, SourceLost, SourcePending
 from units.core.statuses import OWNER
 from units.phases import UnitPhase, UnitReason
 
-ROUNDS = 8
-
-KEYS = [
-    *("status", "spec", "conditions", "type", "reason", "message", "containerStatuses"),
-    *("state", "waiting", "terminated", "replicas", "availableReplicas", "annotations"),
-    *("template", "priorityClassName", "nodeSelector", "phase", "labels"),
-]
-JUNK = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text(max_size=8),
-    lambda inner: (
-        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(KEYS), inner, max_size=4)
-    ),
-    max_leaves=12,
-)
 SPECS = st.fixed_dictionaries(
     {"specName": st.sampled_from(["g1.1", "g2.1"]), "gpu": st.integers(0, 2)},
     optional={
@@ -71,17 +58,14 @@ BROKEN = st.fixed_dictionaries(
 SOURCES: st.SearchStrategy[Source] = st.one_of(
     st.just(NoSource()),
     st.just(SourcePending()),
-    st.just(SourceHeld("its pods still exist")),
+    st.just(SourceHeld("its pods still run")),
     st.booleans().map(SourceGone),
     st.just(SourceLost()),
 )
 
-PLANNED = {UnitPhase.PROGRESSING, UnitPhase.READY, UnitPhase.STOPPED, UnitPhase.FAILED}
-"""What a planner writes while nothing is being deleted."""
-
 
 def _unit(base: dict[str, Any]) -> st.SearchStrategy[dict[str, Any]]:
-    """A unit with sound identity, as every API server gives, and anything else."""
+    """A unit with valid metadata, as from an API server, and arbitrary content."""
     return st.builds(
         lambda spec, status, annotations: {
             **base,
@@ -98,34 +82,13 @@ def _unit(base: dict[str, Any]) -> st.SearchStrategy[dict[str, Any]]:
 UNITS = _unit(unit_resource()) | _unit(stock_resource())
 
 
-def _object(base: dict[str, Any]) -> st.SearchStrategy[dict[str, Any]]:
-    return st.one_of(
-        st.just(base),
-        st.builds(
-            lambda status, spec, annotations, owners: {
-                "metadata": {
-                    **base["metadata"],
-                    "annotations": annotations,
-                    "ownerReferences": owners,
-                },
-                "status": status,
-                "spec": spec,
-            },
-            JUNK,
-            JUNK | st.just(base["spec"]),
-            JUNK,
-            st.sampled_from([base["metadata"]["ownerReferences"], [], None]),
-        ),
-    )
-
-
-def _observation(values: st.SearchStrategy[Any]) -> st.SearchStrategy[Observation[Any]]:
-    return st.one_of(st.just(Absent()), st.just(Unknown("forbidden")), values.map(Present))
+def deployments(base: dict[str, Any]) -> st.SearchStrategy[dict[str, Any]]:
+    return st.just(base) | owned_object(base, JUNK | st.just(base["spec"]))
 
 
 DEPLOYMENTS = st.one_of(
     *(
-        _object(unit_deployment(unit, replicas=replicas, priority=UNIT_PRIORITY_CLASS))
+        deployments(unit_deployment(unit, replicas=replicas, priority=UNIT_PRIORITY_CLASS))
         for unit in (unit_resource(), stock_resource())
         for replicas in (0, 1)
     )
@@ -135,11 +98,13 @@ PODS = st.lists(
     | st.sampled_from([unit_pod(unit_resource(), phase=p) for p in ("Running", "Failed")]),
     max_size=3,
 )
+SERVICE_OF_UNIT = unit_service(unit_resource())
 OBSERVED = st.builds(
     ObservedUnit,
-    deployment=_observation(DEPLOYMENTS),
-    service=_observation(_object(unit_service(unit_resource()))),
-    pods=_observation(PODS),
+    deployment=observation(DEPLOYMENTS),
+    service=observation(st.just(SERVICE_OF_UNIT) | owned_object(SERVICE_OF_UNIT)),
+    pods=observation(PODS),
+    settings=st.sampled_from([POD_SETTINGS, PodSettings("reserve:2", "sidecar:2")]),
     source=SOURCES,
     is_start_void=st.booleans(),
     consumed_by=st.sampled_from(["", "", "a-unit"]),
@@ -147,7 +112,7 @@ OBSERVED = st.builds(
 
 
 def _replicas_written(action: Action) -> int:
-    """Return to how many replicas the action brings a Deployment; 0 if to none."""
+    """Return the replicas that the action writes to a Deployment; 0 for other actions."""
     match action:
         case Create(_, manifest):
             return number(manifest, "spec", "replicas")
@@ -158,7 +123,7 @@ def _replicas_written(action: Action) -> int:
 
 
 @given(UNITS, OBSERVED)
-@settings(max_examples=150)
+@settings(max_examples=examples(3))
 def test_every_input_has_a_plan(unit: dict[str, Any], observed: ObservedUnit) -> None:
     plan = plan_unit(unit, observed)
 
@@ -193,7 +158,7 @@ def test_an_unknown_object_causes_no_deletion_and_no_start(
         return
 
     for action in plan_unit(unit, observed).actions:
-        if isinstance(action, Delete):  # By its row; nothing that was read says so.
+        if isinstance(action, Delete):  # Its row decides, not an observation.
             assert (action.kind, action.uid) == (GPU_UNIT, unit["metadata"]["uid"])
             assert observed.consumed_by
         else:
@@ -234,7 +199,7 @@ def test_a_deployment_is_patched_with_the_version_that_was_read(
 
 
 @given(UNITS, OBSERVED)
-@settings(max_examples=150)
+@settings(max_examples=examples(3))
 def test_no_unit_starts_next_to_its_source_or_while_suspended(
     unit: dict[str, Any], observed: ObservedUnit
 ) -> None:
@@ -248,79 +213,21 @@ def test_no_unit_starts_next_to_its_source_or_while_suspended(
         assert not starts
 
 
-class World:
-    """A unit, its controllers and the driver's loop, without a database."""
-
-    def __init__(self, base: dict[str, Any]) -> None:
-        self.cluster = FakeCluster()
-        self.base = base
-        self.source: Source = NoSource()
-        self.name = base["metadata"]["name"]
-        self.namespace = base["metadata"]["namespace"]
-
-    def want(self, spec: dict[str, Any]) -> None:
-        metadata = {**self.base["metadata"], "resourceVersion": ""}
-        self.cluster.put(GPU_UNIT, {**self.base, "metadata": metadata, "spec": spec})
-
-    def settle(self) -> None:
-        for _ in range(ROUNDS):
-            self.once()
-            self.cluster.settle()
-
-    def unit(self) -> dict[str, Any]:
-        found = self.cluster.get(GPU_UNIT, self.name, namespace=self.namespace)
-        assert found is not None
-        return found
-
-    def once(self) -> None:
-        unit = self.unit()
-        before = unit.get("status", {}).get("phase", UnitPhase.PENDING)
-        plan = plan_unit(unit, self._observe())
-        for action in plan.actions:
-            execute(self.cluster, action)
-        if plan.status is None:
-            assert before == UnitPhase.PENDING
-            return
-        assert plan.status.phase in PLANNED
-        [ready] = plan.status.conditions
-        status = {"phase": plan.status.phase, **plan.status.fields, "reason": ready.reason}
-        if {k: v for k, v in status.items() if v is not None} != unit.get("status"):
-            self.cluster.merge_patch(
-                GPU_UNIT,
-                self.name,
-                {"status": status},
-                namespace=self.namespace,
-                subresource="status",
-            )
-
-    def _observe(self) -> ObservedUnit:
-        service = self.cluster.get(SERVICE, object_name(self.name), namespace=self.namespace)
-        found = self.cluster.get(DEPLOYMENT, object_name(self.name), namespace=self.namespace)
-        return ObservedUnit(
-            deployment=Absent() if found is None else Present(found),
-            service=Absent() if service is None else Present(service),
-            pods=Present(tuple(self.cluster.list(POD, namespace=self.namespace).items)),
-            settings=POD_SETTINGS,
-            source=self.source,
-        )
-
-
 @given(
     st.lists(SPECS, min_size=1, max_size=3),
     st.booleans(),
     st.sampled_from([unit_resource(), stock_resource()]),
 )
-@settings(max_examples=40)
+@settings(max_examples=examples(0.8))
 def test_repeated_runs_reach_a_fixed_point(
     specs: list[dict[str, Any]], is_meddled_with: bool, base: dict[str, Any]
 ) -> None:
-    world = World(base)
+    world = UnitLoop(base)
     for spec in specs:
         world.want(spec)
         world.settle()
         if is_meddled_with:
-            name = object_name(world.name)
-            world.cluster.remove(DEPLOYMENT, name, namespace=world.namespace)
+            world.remove(DEPLOYMENT)
             world.settle()
 
     world.cluster.writes.clear()
@@ -338,16 +245,16 @@ def test_repeated_runs_reach_a_fixed_point(
 
 
 def test_a_hand_over_ends_with_a_running_unit_and_no_more_writes() -> None:
-    world = World(unit_resource())
+    world = UnitLoop(unit_resource())
     world.want(unit_resource()["spec"])
-    for source in (SourcePending(), SourceHeld("its pods still exist")):
+    for source in (SourcePending(), SourceHeld("its pods still run")):
         world.source = source
         world.settle()
         assert world.cluster.names(DEPLOYMENT) == []
 
     world.source = SourceGone(may_preempt=True)
     world.settle()
-    world.source = SourceLost()  # Its row is forgotten after 30 days.
+    world.source = SourceLost()  # Its row is deleted after 30 days.
     world.cluster.writes.clear()
     world.settle()
 

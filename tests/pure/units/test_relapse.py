@@ -1,4 +1,4 @@
-"""A program that ends again and again is ready for a moment at each try; it has failed."""
+"""A program that ends repeatedly is ready for a moment after each start; the unit has failed."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
@@ -43,7 +43,7 @@ def failed_status(reason: str = "PodStartupFailed", generation: int = 1) -> Mani
 
 
 def runs(seconds: float, *, restarts: int = 2) -> dict[str, Any]:
-    """Return the status of a pod whose container was started so long ago."""
+    """Return the status of a pod whose container started this number of seconds ago."""
     started = {"startedAt": rfc3339(NOW - timedelta(seconds=seconds))}
     container = {"name": "app", "state": {"running": started}, "restartCount": restarts}
     return {"phase": "Running", "containerStatuses": [container]}
@@ -93,12 +93,21 @@ def test_an_unproven_restart_is_checked_again_without_an_event() -> None:
     [
         (failed_status(), runs(PROVEN_SECONDS)),
         (failed_status(), runs(5, restarts=0)),
+        (failed_status(), runs(-3600)),
         (failed_status(generation=0), runs(5)),
         (failed_status("UnitDeploymentSyncFailed"), runs(5)),
         (None, runs(5)),
         (failed_status(), {"containerStatuses": [{"restartCount": 2, "state": {"running": {}}}]}),
     ],
-    ids=["proven", "another pod", "another spec", "another cause", "ended for once", "no time"],
+    ids=[
+        "proven",
+        "another pod",
+        "clock of the node ahead",
+        "another spec",
+        "another cause",
+        "ended for once",
+        "no time",
+    ],
 )
 def test_an_available_unit_is_ready_otherwise(
     status: Manifest | None, now: dict[str, Any]

@@ -1,4 +1,4 @@
-"""A merge patch of a Deployment removes what the template no longer has."""
+"""A merge patch of a Deployment removes fields that the template no longer has."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The bodies of the routes of units and stock: beside the spec, and what the hash covers."""
+"""Bodies of the routes of units and stock: fields beyond the spec, and the request hash."""
 
 from typing import Any
 
@@ -40,6 +40,8 @@ def test_a_create_requires_these_fields(missing: str) -> None:
         ({"gpu": 1}, "gpu"),
         ({"cpu": "1"}, "cpu"),
         ({"placement": {}}, "placement"),
+        ({"resourceName": "amd.com/gpu"}, "resourceName"),
+        ({"resources": {"a/b": "1"}}, "resources"),
         ({"suspend": False}, "suspend"),
         ({"stockName": "A"}, "stockName"),
         ({"stockNamespace": "elsewhere"}, "stockNamespace"),
@@ -91,6 +93,8 @@ def test_a_unit_has_the_size_of_its_stock_and_the_requested_fields() -> None:
             "cpu": "4",
             "memory": "16Gi",
             "gpu": 1,
+            "resourceName": "nvidia.com/mig-1g.10gb",
+            "resources": {"rdma/hca": "1"},
             "placement": {"nodeSelector": {"zone": "a"}},
             "template": {"args": ["of the stock"]},
             "suspend": True,
@@ -104,6 +108,8 @@ def test_a_unit_has_the_size_of_its_stock_and_the_requested_fields() -> None:
         "cpu": "4",
         "memory": "16Gi",
         "gpu": 1,
+        "resourceName": "nvidia.com/mig-1g.10gb",
+        "resources": {"rdma/hca": "1"},
         "placement": {"nodeSelector": {"zone": "a"}},
         "template": {"ports": [{"name": "http", "port": 8080}, {"name": "web", "port": 81}]},
         "access": {"scheme": "https"},
@@ -147,8 +153,8 @@ def test_a_given_block_replaces_and_an_omitted_one_stays() -> None:
         }
     )
 
-    image = GpuUnitUpdate.parse({"operationID": "a", "image": "b"}).applied_to(spec)
-    access = GpuUnitUpdate.parse({"operationID": "a", "access": {}}).applied_to(spec)
+    image = GpuUnitUpdate.parse({"operationID": "a", "image": "b"}).applied_to(spec.normalised())
+    access = GpuUnitUpdate.parse({"operationID": "a", "access": {}}).applied_to(spec.normalised())
 
     assert image.normalised() == spec.normalised() | {"image": "b"}
     assert "access" not in access.normalised()
@@ -162,7 +168,7 @@ def test_an_explicit_primary_port_stays_when_the_ports_change() -> None:
 
     changed = GpuUnitUpdate.parse({"operationID": "op", "template": ports})
 
-    port = changed.applied_to(body.spec(stock)).primary_port
+    port = changed.applied_to(body.spec(stock).normalised()).primary_port
     assert port is not None
     assert port.name == "http"
 
@@ -174,7 +180,7 @@ def test_a_template_without_the_primary_port_is_rejected() -> None:
     asked = GpuUnitUpdate.parse({"operationID": "a", "template": {"ports": [HTTP_PORT]}})
 
     with pytest.raises(InvalidSpec) as caught:
-        asked.applied_to(spec)
+        asked.applied_to(spec.normalised())
 
     assert [fault.field for fault in caught.value.details] == ["access.primaryPort"]
 
@@ -184,7 +190,7 @@ def test_an_empty_block_removes_the_block() -> None:
     spec = GPUUnitSpec.parse({"specName": "g", "template": PORTS})
 
     assert asked.payload() == {"template": {}, "access": {}}
-    assert asked.applied_to(spec).normalised() == {"specName": "g"}
+    assert asked.applied_to(spec.normalised()).normalised() == {"specName": "g"}
 
 
 @pytest.mark.parametrize(
@@ -206,8 +212,8 @@ def test_a_seed_is_rejected_with_the_path(change: dict[str, Any], field: str) ->
     assert fields_of(StockSeed, SEED | change) == [field]
 
 
-def test_a_seed_says_whether_it_names_the_number_of_gpus() -> None:
-    """None is what the catalogue has; 0 is none, which the catalogue may contradict."""
+def test_a_seed_distinguishes_an_omitted_number_of_gpus() -> None:
+    """`None` selects the number of the catalogue; 0 is a number, which can conflict with it."""
     assert StockSeed.parse(SEED).gpu is None
     assert StockSeed.parse(SEED | {"gpu": 0}).gpu == 0
 

@@ -1,4 +1,4 @@
-"""What a GPU unit may ask for: what is accepted here, Kubernetes takes."""
+"""The spec of a GPU unit: Kubernetes accepts each value that the platform accepts."""
 
 from typing import Any
 
@@ -34,6 +34,8 @@ def fields_of(value: object) -> list[str]:
         raw(),
         raw(image="a", cpu="500m", memory="1Gi", gpu=8, suspend=True),
         raw(access={"primaryPort": "http", "scheme": "https"}),
+        raw(resourceName="amd.com/gpu", resources={"nvidia.com/gpu": "1", "rdma/hca": "1k"}),
+        raw(gpu=0, resources={"smarter-devices/fuse": "1"}),
         placed(nodeSelector={"nvidia.com/gpu.product": "H100", "zone": ""}),
         tolerating(operator="Exists"),
         tolerating(key="a.b/c", value="x", effect="NoSchedule"),
@@ -58,6 +60,14 @@ def test_accepted(value: dict[str, Any]) -> None:
         (raw(memory="1"), "memory"),
         (raw(gpu="1"), "gpu"),
         (raw(gpu=1025), "gpu"),
+        (raw(resourceName="gpu"), "resourceName"),
+        (raw(resourceName=None), "resourceName"),
+        (raw(resourceName="a.kubernetes.io/b"), "resourceName"),
+        (raw(resources={"cpu": "1"}), "resources.cpu"),
+        (raw(resources={"a/b": "1.5"}), "resources['a/b']"),
+        (raw(resources={"a/b": 1}), "resources['a/b']"),
+        (raw(resources={"nvidia.com/gpu": "1"}), "resources['nvidia.com/gpu']"),
+        (raw(resources=None), "resources"),
         (raw(suspend=1), "suspend"),
         (raw(suspend=None), "suspend"),
         (raw(access=None), "access"),
@@ -160,7 +170,7 @@ def test_the_crd_has_the_columns_of_the_contract_and_a_reason() -> None:
     assert names == ["Spec", "Phase", "Access", "Reason", "Cause", "Age"]
     assert properties["spec"]["required"] == ["specName"]
     selector = properties["spec"]["properties"]["placement"]["properties"]["nodeSelector"]
-    assert selector["additionalProperties"] == {"type": "string"}
+    assert selector["additionalProperties"]["maxLength"] == 63
     assert set(properties["spec"]["properties"]) == {
         declared.alias or name for name, declared in GPUUnitSpec.model_fields.items()
     }

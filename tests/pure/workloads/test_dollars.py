@@ -1,4 +1,4 @@
-"""Commands, arguments and values reach the process exactly as they were sent."""
+"""Commands, arguments and values reach the process unchanged."""
 
 from typing import Any
 

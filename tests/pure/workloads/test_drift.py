@@ -1,4 +1,4 @@
-"""What is taken from variables that a person changed, so that applying them is possible."""
+"""Fields of changed variables that a patch has to remove to be valid."""
 
 import copy
 from typing import Any
@@ -20,7 +20,7 @@ WANTED = manifests.deployment(PoolView.parse(POOL), POD_SETTINGS)
 
 
 def live(**changed: dict[str, Any]) -> dict[str, Any]:
-    """Return the Deployment with what a person made of some of its variables."""
+    """Return the Deployment with changes of a user to some of its variables."""
     found = copy.deepcopy(WANTED)
     found["metadata"] |= {"uid": "u-1", "resourceVersion": "7", "generation": 1}
     container = found["spec"]["template"]["spec"]["containers"][0]

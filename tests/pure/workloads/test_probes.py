@@ -35,7 +35,7 @@ def test_readiness_is_the_primary_port_by_default(
     ports: list[dict[str, Any]], primary: Port | None, port: int
 ) -> None:
     assert probes({"ports": ports}, primary_port=primary) == {
-        "readinessProbe": {"tcpSocket": {"port": port}, "periodSeconds": 2}
+        "readinessProbe": {"tcpSocket": {"port": port}, "periodSeconds": 1, "failureThreshold": 6}
     }
 
 
@@ -77,15 +77,15 @@ def test_a_reservation_has_no_probe() -> None:
 def test_a_probe_has_its_handler(probe: dict[str, Any], handler: dict[str, Any]) -> None:
     template = {"ports": [SSH, HTTP], "readiness": probe}
 
-    assert probes(template, primary_port=PRIMARY) == {"readinessProbe": {**handler, **times(2, 3)}}
+    assert probes(template, primary_port=PRIMARY) == {"readinessProbe": {**handler, **times(1, 6)}}
 
 
 @pytest.mark.parametrize(
     ("field", "seconds", "expected"),
     [
-        ("readiness", None, times(2, 3)),
+        ("readiness", None, times(1, 6)),
         ("readiness", 1, times(1, 1)),
-        ("readiness", 5, times(2, 3)),
+        ("readiness", 5, times(1, 5)),
         ("startup", None, times(5, 120)),
         ("startup", 7200, times(5, 1440)),
         ("startup", 86400, times(5, 17280)),

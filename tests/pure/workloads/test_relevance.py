@@ -1,11 +1,11 @@
-"""Which events are worth a run: those that change what a planner goes by."""
+"""Relevant events: changes of the fields that a planner reads."""
 
 from typing import Any
 
 import pytest
 
 from gpuplatform.kube.client import Listing
-from gpuplatform.kube.kinds import DEPLOYMENT, FIELD_MANAGER, POD, SERVICE, Manifest
+from gpuplatform.kube.kinds import DEPLOYMENT, FIELD_MANAGER, JOB, POD, SERVICE, Manifest
 from gpuplatform.processes.event_filter import EventFilter
 
 OWNER = [{"kind": "GPUUnit", "uid": "u", "controller": True}]
@@ -63,6 +63,10 @@ def test_a_starting_object_is_not_relevant(kind: Any, seen: Manifest) -> None:
         (POD, child(status={"phase": "Failed"})),
         (POD, child(metadata={"labels": {"unit": "b"}})),
         (SERVICE, child(type="LoadBalancer")),
+        (JOB, child(status={"active": 1, "ready": 1})),
+        (JOB, child(status={"conditions": [{"type": "Complete", "status": "True"}]})),
+        (JOB, child(metadata={"generation": 2})),
+        (JOB, child(metadata={"annotations": {"a": "b"}})),
     ],
 )
 def test_a_change_of_a_planner_input_is_relevant_once(kind: Any, seen: Manifest) -> None:
@@ -71,6 +75,10 @@ def test_a_change_of_a_planner_input_is_relevant_once(kind: Any, seen: Manifest)
 
     assert events.is_relevant("MODIFIED", seen)
     assert not events.is_relevant("MODIFIED", seen)
+
+
+def test_a_new_suspended_job_is_relevant_because_it_has_to_be_started() -> None:
+    assert EventFilter.of_children(JOB).is_relevant("ADDED", child(suspend=True))
 
 
 def test_the_readiness_of_a_pod_is_reported_by_its_deployment() -> None:

@@ -1,10 +1,11 @@
-"""Why pods do not start: a cause by machine values, and a text that is always a string."""
+"""The reasons why pods do not start: a cause from machine-readable values, and a message."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
+from gpuplatform.clock import rfc3339
 from gpuplatform.kube.fields import condition, field, items, number
 from gpuplatform.kube.kinds import Manifest
 from gpuplatform.planning.view import ResourceView
@@ -24,7 +25,7 @@ def container(**state: Any) -> dict[str, Any]:
 
 
 def crashed(**terminated: Any) -> Manifest:
-    """Return a pod in a crash loop whose last end was `terminated`."""
+    """Return a pod in a crash loop with the last termination `terminated`."""
     waiting = {
         "reason": "CrashLoopBackOff",
         "message": "back-off 5m0s restarting failed container=runtime-worker",
@@ -213,7 +214,7 @@ YOUNG, OLD = (STARTED + timedelta(seconds=PULL_GRACE_SECONDS + late) for late in
 
 
 def begun(reason: str, start: object = "2026-01-31T12:00:00Z") -> Manifest:
-    """Return a pod that waits since its start."""
+    """Return a pod that has been waiting since its start."""
     found = waiting_pod(reason, "m")
     found["status"]["startTime"] = start
     return found
@@ -248,6 +249,16 @@ def test_a_pull_that_fails_next_to_a_crash_has_no_grace_period() -> None:
 @pytest.mark.parametrize("start", [None, "soon", 5])
 def test_a_pod_without_a_valid_start_has_no_grace_period(start: object) -> None:
     assert startup_failure([begun("ErrImagePull", start)], {}, YOUNG)
+
+
+@pytest.mark.parametrize("hours", [-1, 1], ids=["behind", "ahead"])
+def test_a_clock_of_a_node_that_is_an_hour_off_gives_no_grace_period(hours: int) -> None:
+    start = rfc3339(YOUNG + timedelta(hours=hours))
+
+    found = startup_failure([begun("ErrImagePull", start)], {}, YOUNG)
+
+    assert found is not None
+    assert found.cause == StartupCause.IMAGE_PULL_FAILED
 
 
 def test_an_older_pod_is_reported_next_to_a_young_one() -> None:
@@ -337,6 +348,33 @@ def test_a_pod_that_no_node_takes_is_unschedulable(message: str | None) -> None:
 
 
 @pytest.mark.parametrize(
+    ("seconds", "is_failure"),
+    [(0, False), (19, False), (-5, False), (21, True), (-3600, True)],
+    ids=["at once", "in grace", "clock ahead", "after grace", "clock far ahead"],
+)
+def test_an_unschedulable_pod_fails_after_a_grace_period(
+    seconds: float, *, is_failure: bool
+) -> None:
+    waits = unschedulable("0/8 nodes are available.")
+    waits["status"]["conditions"][0]["lastTransitionTime"] = "2026-01-31T12:00:00Z"
+    at = datetime(2026, 1, 31, 12, 0, tzinfo=UTC) + timedelta(seconds=seconds)
+
+    failed, delay = startup_failure([waits], {}, at), startup_delay([waits], at)
+
+    assert (failed is not None, delay is None) == (is_failure, is_failure)
+    found = failed or delay
+    assert found is not None
+    assert found.cause == StartupCause.UNSCHEDULABLE
+    assert startup_failure([waits], {}) is not None
+
+
+def test_an_unschedulable_pod_of_unknown_age_has_failed() -> None:
+    at = datetime(2026, 1, 31, 12, 0, tzinfo=UTC)
+
+    assert startup_failure([unschedulable(None)], {}, at) is not None
+
+
+@pytest.mark.parametrize(
     "message",
     [
         'pods "x" is forbidden: exceeded quota: q, requested: memory=1Gi, limited: memory=1Gi',
@@ -388,6 +426,20 @@ def test_an_eviction_goes_before_the_end_of_the_containers() -> None:
 
     assert evicted.cause == StartupCause.EVICTED
     assert ended.cause == StartupCause.CONTAINER_EXITED
+
+
+@pytest.mark.parametrize(
+    ("policy", "cause"),
+    [("Always", StartupCause.EVICTED), ("OnFailure", StartupCause.CONTAINER_EXITED)],
+)
+def test_a_pod_that_must_restart_succeeds_only_if_it_is_evicted(
+    policy: str, cause: StartupCause
+) -> None:
+    ended = {"name": "main", "state": {"terminated": {"exitCode": 0, "reason": "Completed"}}}
+    stopped = pod(phase="Succeeded", containerStatuses=[ended])
+    stopped["spec"] = {"restartPolicy": policy, "nodeName": "gpu-node-1"}
+
+    assert failure(stopped).cause == cause
 
 
 def test_a_pod_that_is_being_deleted_is_ignored() -> None:

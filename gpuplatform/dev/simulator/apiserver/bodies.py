@@ -10,7 +10,14 @@ from gpuplatform.dev.simulator.apiserver.objects import from_bytes
 from gpuplatform.dev.simulator.apiserver.writes import APPLY, JSON, MERGE, STRATEGIC
 
 _PLAIN = ("application/json", "application/yaml")
+_PROTOBUF = "application/vnd.kubernetes.protobuf"
 _PATCHES = (JSON, MERGE, STRATEGIC, APPLY)
+_UNSUPPORTED = "UnsupportedMediaType"
+# Since 1.32, the generators of kubectl send protobuf, and nothing makes them fall back to JSON.
+_PROTOBUF_REMEDY = (
+    "Not simulated: bodies in protobuf. Let kubectl write a manifest, and send it as JSON:"
+    " kubectl create ... --dry-run=client --output=yaml | kubectl create --filename=-"
+)
 _CONVERSION_ERROR = "error decoding YAML: error converting YAML to JSON"
 _SURROGATE_ESCAPE = re.compile(rb"\\u[dD][89abAB][0-9a-fA-F]{2}")
 _UNSAFE_IN_YAML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\ufffe\uffff]")
@@ -27,7 +34,7 @@ def unknown_media_type(accepted: tuple[str, ...]) -> ApiError:
         "the body of the request was in an unknown format - accepted media types include:"
         f" {', '.join(accepted)}"
     )
-    return ApiError(415, "UnsupportedMediaType", message)
+    return ApiError(415, _UNSUPPORTED, message)
 
 
 def read_object(raw: bytes, content_type: str) -> Any:
@@ -37,6 +44,8 @@ def read_object(raw: bytes, content_type: str) -> Any:
         ApiError: 400 if the body is malformed; 415 if the media type is not supported.
     """
     kind = media_type(content_type) or _PLAIN[0]
+    if kind == _PROTOBUF:
+        raise ApiError(415, _UNSUPPORTED, _PROTOBUF_REMEDY)
     if kind not in _PLAIN:
         raise unknown_media_type(_PLAIN)
     if kind == "application/yaml":

@@ -86,7 +86,9 @@ def delete(store: Store, target: Target, options: DeleteOptions) -> Deleted:
     }:
         raise errors.forbidden(target.resource, target.name, "this namespace may not be deleted")
     obj = clone(entry.object)
-    _set_finalizers(obj, options.policy)
+    # For compatibility, the dependents of a Job are kept by default.
+    default = "Orphan" if target.key[:2] == ("batch", "jobs") else None
+    _set_finalizers(obj, options.policy or default)
     grace = _grace(obj, options.grace_seconds)
     _mark(obj, grace)
     if options.dry_run:

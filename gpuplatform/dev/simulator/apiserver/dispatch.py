@@ -9,19 +9,19 @@ from aiohttp import web
 from gpuplatform.dev.simulator.apiserver import errors
 from gpuplatform.dev.simulator.apiserver.bodies import read_object, read_patch, repeated_fields
 from gpuplatform.dev.simulator.apiserver.deletes import DeleteOptions, delete
+from gpuplatform.dev.simulator.apiserver.kubelets import EXEC, LOG, Kubelets
 from gpuplatform.dev.simulator.apiserver.lists import Lister
 from gpuplatform.dev.simulator.apiserver.objects import Manifest
 from gpuplatform.dev.simulator.apiserver.replies import (
     check_accept,
     json_reply,
-    log_reply,
     metadata_list,
     object_reply,
     raw_reply,
     static_reply,
     success,
 )
-from gpuplatform.dev.simulator.apiserver.requests import LOG, Address, options_of, parse_path
+from gpuplatform.dev.simulator.apiserver.requests import Address, options_of, parse_path
 from gpuplatform.dev.simulator.apiserver.store import Entry
 from gpuplatform.dev.simulator.apiserver.subresources import (
     bind,
@@ -51,6 +51,7 @@ class ApiHandler:
         self._store = writer.store
         self._registry = writer.registry
         self._lister = Lister(writer.store)
+        self._kubelets = Kubelets(writer.store)
         self._verbs: dict[str, Verb] = {
             "GET": self._get,
             "POST": self._post,
@@ -88,8 +89,10 @@ class ApiHandler:
             return static_reply(self._registry, self._store.version, path)
         check_accept(request.headers.get("Accept", ""))
         verb = self._verbs.get(request.method)
-        if verb is None or (address.subresource == LOG and request.method != "GET"):
+        if verb is None:
             raise _method_not_allowed()
+        if address.subresource in {LOG, EXEC}:
+            return await self._forward(request, address)
         if address.subresource in {"binding", "eviction", "finalize"}:
             return await self._special(request, address)
         return await verb(request, address)
@@ -101,8 +104,7 @@ class ApiHandler:
             entry = self._store.get(address.target.key)
             if entry is None:
                 raise errors.not_found(resource, address.name)
-            is_log = address.subresource == LOG
-            return log_reply(request, entry) if is_log else object_reply(request, address, entry)
+            return object_reply(request, address, entry)
         if query.get("watch") in {"1", "true"}:
             return await self._watch(request, address)
         page = self._lister.list(resource, address.namespace, query)
@@ -113,6 +115,16 @@ class ApiHandler:
         if "as=PartialObjectMetadataList" in accept:
             return json_reply(metadata_list(page))
         return raw_reply(page.json(resource))
+
+    async def _forward(self, request: web.Request, address: Address) -> web.StreamResponse:
+        is_log = address.subresource == LOG
+        if request.method not in ({"GET"} if is_log else {"GET", "POST"}):
+            raise _method_not_allowed()
+        entry = self._store.get(address.target.key)
+        if entry is None:
+            raise errors.not_found(address.resource, address.name)
+        forward = self._kubelets.log if is_log else self._kubelets.exec
+        return await forward(request, entry.object)
 
     async def _watch(self, request: web.Request, address: Address) -> web.StreamResponse:
         resource, query = address.resource, dict(request.query)

@@ -75,12 +75,12 @@ def set_condition(status: Manifest, new: Manifest, *, progressed: bool = False) 
     `progressed` updates `lastUpdateTime` even if the condition is unchanged.
     """
     conditions = status.setdefault("conditions", [])
-    old = next((c for c in conditions if c["type"] == new["type"]), None)
+    old = next((c for c in conditions if c.get("type") == new["type"]), None)
     if old is None:
         conditions.append({**new, "lastUpdateTime": now(), "lastTransitionTime": now()})
         return
     if progressed or any(old.get(key) != value for key, value in new.items()):
-        same = old["status"] == new["status"]
+        same = old.get("status") == new["status"]
         transition = old.get("lastTransitionTime", now()) if same else now()
         old.update({**new, "lastUpdateTime": now(), "lastTransitionTime": transition})
 

@@ -6,7 +6,6 @@ from aiohttp import web
 
 from gpuplatform.dev.simulator.apiserver import discovery, errors
 from gpuplatform.dev.simulator.apiserver.lists import Page
-from gpuplatform.dev.simulator.apiserver.logs import pod_log
 from gpuplatform.dev.simulator.apiserver.objects import Manifest, to_bytes
 from gpuplatform.dev.simulator.apiserver.requests import Address
 from gpuplatform.dev.simulator.apiserver.resources import Registry, Resource
@@ -50,11 +49,6 @@ def object_reply(
     else:
         body = entry.json
     return raw_reply(body, code, options.warnings if options else ())
-
-
-def log_reply(request: web.Request, entry: Entry) -> web.Response:
-    """Return a text response with the log of a container of a pod."""
-    return web.Response(body=pod_log(entry.object, request.query), content_type="text/plain")
 
 
 def check_accept(accept: str) -> None:

@@ -5,13 +5,11 @@ from dataclasses import dataclass
 from urllib.parse import unquote
 
 from gpuplatform.dev.simulator.apiserver import errors
+from gpuplatform.dev.simulator.apiserver.kubelets import EXEC, LOG
 from gpuplatform.dev.simulator.apiserver.resources import Registry, Resource
 from gpuplatform.dev.simulator.apiserver.targets import Options, Target
 
-LOG = "log"
-"""Name of the read-only subresource of pods."""
 _NOT_SIMULATED = {
-    "exec",
     "attach",
     "portforward",
     "proxy",
@@ -20,7 +18,7 @@ _NOT_SIMULATED = {
     "token",
 }
 _OTHER_GROUPS = {
-    *("authentication.k8s.io", "authorization.k8s.io", "autoscaling", "batch", "policy"),
+    *("authentication.k8s.io", "authorization.k8s.io", "autoscaling", "policy"),
     *("rbac.authorization.k8s.io", "storage.k8s.io", "resource.k8s.io"),
     *("admissionregistration.k8s.io", "discovery.k8s.io", "node.k8s.io"),
 }
@@ -28,6 +26,7 @@ _OTHER_KINDS = {
     *((("apps", plural)) for plural in ("statefulsets", "daemonsets", "controllerrevisions")),
     *(("", plural) for plural in ("persistentvolumes", "persistentvolumeclaims", "limitranges")),
     *(("", plural) for plural in ("resourcequotas", "replicationcontrollers", "podtemplates")),
+    ("batch", "cronjobs"),
     *(("networking.k8s.io", plural) for plural in ("ingresses", "ingressclasses")),
 }
 """Kubernetes resources that are not simulated. Requests for them get 501."""
@@ -73,8 +72,8 @@ def parse_path(registry: Registry, raw_path: str) -> Address | None:
     name, subresource = [*rest[1:], "", ""][:2]
     if bool(namespace) != resource.namespaced and (namespace or name):
         raise errors.no_such_path()
-    is_log = resource.kind == "Pod" and subresource == LOG
-    if subresource not in {"", *resource.subresources} and not is_log:
+    is_forwarded = resource.kind == "Pod" and subresource in {LOG, EXEC}
+    if subresource not in {"", *resource.subresources} and not is_forwarded:
         known = subresource in _NOT_SIMULATED
         raise (
             errors.not_simulated(f"{resource.plural}/{subresource}")

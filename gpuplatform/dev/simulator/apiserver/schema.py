@@ -177,10 +177,15 @@ def _string_errors(value: str, schema: Schema, path: str) -> Iterator[FieldError
         yield invalid_value(path, value, f"{path} in body should match '{pattern}'")
 
 
+_PARTS = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\$", re.DOTALL)
+"""The parts of a regular expression that can contain `$`: escapes, classes, and the end."""
+
+
 @lru_cache(maxsize=512)
 def go_pattern(pattern: str) -> re.Pattern[str]:
     """Compile a regular expression of Go, where `$` does not match before a final line break."""
-    return re.compile(re.sub(r"(?<!\\)\$", r"\\Z", pattern), re.ASCII)
+    whole = _PARTS.sub(lambda part: r"\Z" if part[0] == "$" else part[0], pattern)
+    return re.compile(whole, re.ASCII)
 
 
 def _number_errors(value: float, schema: Schema, path: str) -> Iterator[FieldError]:

@@ -5,6 +5,7 @@ Controllers listen to commits; watches read the history and wait for changes.
 """
 
 import asyncio
+import logging
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable
@@ -20,6 +21,9 @@ from gpuplatform.dev.simulator.apiserver.objects import (
     to_bytes,
 )
 from gpuplatform.dev.simulator.apiserver.resources import GroupPlural
+from gpuplatform.dev.simulator.isolation import isolated
+
+log = logging.getLogger(__name__)
 
 Key: TypeAlias = tuple[str, str, str, str]
 """Key of an object: group, plural, namespace and name."""
@@ -186,7 +190,8 @@ class Store:
     def _publish(self, change: Change) -> None:
         self.history(change.entry.key[:2]).append(change)
         for listener in self._listeners:
-            listener(change)
+            with isolated(log, change.entry.key):  # The change is stored already.
+                listener(change)
         if self._journal and self._journal.needs_rewrite:
             self._journal.rewrite(self.version, ((e.key, e.json) for e in self.entries()))
 

@@ -31,7 +31,9 @@ def bind(writer: Writer, target: Target, node: str) -> Entry:
             why = f"pod {target.name} is being deleted, cannot be assigned to a host"
         raise errors.conflict(target.resource, target.name, why)
     pod["spec"]["nodeName"] = node
-    conditions = [c for c in pod["status"].get("conditions", ()) if c["type"] != "PodScheduled"]
+    conditions = [
+        c for c in pod["status"].get("conditions", ()) if c.get("type") != "PodScheduled"
+    ]
     done = {
         "type": "PodScheduled",
         "status": "True",
@@ -39,6 +41,7 @@ def bind(writer: Writer, target: Target, node: str) -> Entry:
         "lastTransitionTime": now(),
     }
     pod["status"]["conditions"] = [*conditions, done]
+    pod["status"].pop("nominatedNodeName", None)
     return writer.store.commit(target.key, pod)
 
 

@@ -1,6 +1,7 @@
 """Tables for `kubectl get`: the columns of each kind and their cells."""
 
 from collections.abc import Callable, Sequence
+from datetime import datetime
 from typing import Any, TypeAlias
 
 from gpuplatform import clock
@@ -83,11 +84,15 @@ _SCALES = (
 _YEAR = 31_536_000
 
 
-def age(timestamp: str | None) -> str:
+def age(timestamp: str | None, *, until: datetime | None = None) -> str:
     """Return the age of a timestamp as text, such as `5m10s`, `3h` or `2d4h`."""
     if not timestamp:
         return "<unknown>"
-    seconds = max(0, int((clock.now() - clock.parse_rfc3339(timestamp)).total_seconds()))
+    try:
+        since = clock.parse_rfc3339(timestamp)
+    except (ValueError, OverflowError):
+        return "<invalid>"
+    seconds = max(0, int(((until or clock.now()) - since).total_seconds()))
     for below, unit, size, second_unit, second_size in _SCALES:
         if seconds < below:
             rest = (seconds % size) // second_size if second_size else 0
@@ -135,7 +140,7 @@ def _pairs(pairs: dict[str, str] | None) -> str:
 
 def _service_ports(service: Manifest) -> str:
     ports = service["spec"].get("ports", ())
-    return ",".join(f"{p['port']}/{p['protocol']}" for p in ports) or "<none>"
+    return ",".join(f"{p.get('port', 0)}/{p.get('protocol', '')}" for p in ports) or "<none>"
 
 
 def _node_status(node: Manifest) -> str:
@@ -174,7 +179,7 @@ def _event_source(event: Manifest) -> str:
 
 def _endpoint_list(endpoints: Manifest) -> str:
     found = [
-        f"{address['ip']}:{port['port']}"
+        f"{address.get('ip', '')}:{port.get('port', 0)}"
         for subset in endpoints.get("subsets", ())
         for address in subset.get("addresses", ())
         for port in subset.get("ports", ())
@@ -201,6 +206,27 @@ def _pod_selector(policy: Manifest) -> str:
     ]
     labels = [f"{key}={value}" for key, value in sorted(selector.get("matchLabels", {}).items())]
     return ",".join([*labels, *expressions]) or "<none>"
+
+
+def _job_status(job: Manifest) -> str:
+    found = {one["type"] for one in job["status"].get("conditions", ()) if one["status"] == "True"}
+    for kind in ("Complete", "Failed"):
+        if kind in found:
+            return kind
+    if "deletionTimestamp" in job["metadata"]:
+        return "Terminating"
+    for kind in ("Suspended", "FailureTarget", "SuccessCriteriaMet"):
+        if kind in found:
+            return kind
+    return "Running"
+
+
+def _job_duration(job: Manifest) -> str:
+    status = job.get("status", {})
+    if "startTime" not in status:
+        return ""
+    end = status.get("completionTime")
+    return age(status["startTime"], until=clock.parse_rfc3339(end) if end else None)
 
 
 def _count(field: str) -> Callable[[Manifest], int]:
@@ -230,6 +256,11 @@ _CELLS: dict[str, Callable[[Manifest], Any]] = {
     "available_replicas": _count("availableReplicas"),
     "current_replicas": _count("replicas"),
     "ready_replicas": _count("readyReplicas"),
+    "job_status": _job_status,
+    "job_completions": lambda obj: (
+        f"{_count('succeeded')(obj)}/{obj['spec'].get('completions', 1)}"
+    ),
+    "job_duration": _job_duration,
     "containers": lambda obj: _template(obj, "name"),
     "images": lambda obj: _template(obj, "image"),
     "label_selector": _label_selector,

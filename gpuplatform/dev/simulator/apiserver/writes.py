@@ -45,6 +45,7 @@ _WITH_GENERATION = {
     "Pod",
     "Deployment",
     "ReplicaSet",
+    "Job",
     "PriorityClass",
     "NetworkPolicy",
     "CustomResourceDefinition",

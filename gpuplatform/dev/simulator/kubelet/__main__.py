@@ -15,6 +15,7 @@ from gpuplatform.dev.simulator.kubelet.options import Options
 HELP = {
     "nodes": "number of nodes",
     "gpus": "GPUs per node",
+    "resources": "further extended resources per node, such as nvidia.com/mig-1g.10gb=7",
     "product": "value of the node label nvidia.com/gpu.product",
     "cpu": "CPUs per node",
     "memory": "memory per node",

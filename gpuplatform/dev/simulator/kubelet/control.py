@@ -8,14 +8,18 @@ The key `control` of the ConfigMap `kube-system/simulated-kubelet` is JSON; all 
          "failed": true,          the kubelet stops: no lease, no node status, no pod status
          "notReady": true,        the kubelet reports Ready=False
          "gpus": 3,               number of allocatable GPUs
+         "resources": {"a.b/c": 1},  allocatable units of other extended resources
          "evict": true}}}         all pods of the node are evicted, including new pods
 
 Without the ConfigMap, the command-line options apply. An invalid ConfigMap is logged and ignored.
 """
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
+
+from gpuplatform.dev.simulator.kubelet.options import GPU, Options
 
 Manifest: TypeAlias = dict[str, Any]
 
@@ -32,6 +36,12 @@ class NodeControl:
     not_ready: bool = False
     evict: bool = False
     gpus: int | None = None
+    resources: Mapping[str, int] = field(default_factory=dict)
+
+    def devices(self, options: Options) -> dict[str, int]:
+        """Return the number of allocatable units of each extended resource."""
+        lost = {**self.resources, **({} if self.gpus is None else {GPU: self.gpus})}
+        return {name: min(lost.get(name, n), n) for name, n in options.devices().items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,13 +77,14 @@ def parse_control(config_map: Manifest) -> Control:
 
 
 def _node(entry: Manifest) -> NodeControl:
-    _check_keys(entry, {"failed", "notReady", "evict", "gpus"})
+    _check_keys(entry, {"failed", "notReady", "evict", "gpus", "resources"})
     gpus = entry.get("gpus")
     return NodeControl(
         failed=bool(entry.get("failed", False)),
         not_ready=bool(entry.get("notReady", False)),
         evict=bool(entry.get("evict", False)),
         gpus=None if gpus is None else int(gpus),
+        resources={name: int(number) for name, number in entry.get("resources", {}).items()},
     )
 
 

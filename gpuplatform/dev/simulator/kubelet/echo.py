@@ -12,6 +12,7 @@ import logging
 
 from gpuplatform.dev.simulator.kubelet.behaviour import ECHO_IMAGE
 from gpuplatform.dev.simulator.kubelet.client import ApiClient, Manifest
+from gpuplatform.dev.simulator.kubelet.statuses import container_statuses, is_running
 from gpuplatform.errors import ClusterError
 
 log = logging.getLogger(__name__)
@@ -24,12 +25,10 @@ REQUEST_SECONDS = 10.0
 
 def runs_echo(pod: Manifest) -> bool:
     """Return whether a pod has a running container of `ECHO_IMAGE`."""
-    names = {
-        entry["name"] for entry in pod["spec"]["containers"] if entry.get("image") == ECHO_IMAGE
-    }
-    statuses = (pod.get("status") or {}).get("containerStatuses") or []
+    images = {entry["name"]: entry.get("image") for entry in pod["spec"]["containers"]}
     return any(
-        entry["name"] in names and "running" in (entry.get("state") or {}) for entry in statuses
+        images[name] == ECHO_IMAGE and is_running(status)
+        for name, status in container_statuses(pod).items()
     )
 
 

@@ -3,27 +3,31 @@
 import asyncio
 import logging
 import time
-from collections.abc import Mapping
+from collections import Counter
 from dataclasses import dataclass, field
 
 from gpuplatform.dev.simulator.kubelet.client import ApiClient, Manifest
 from gpuplatform.dev.simulator.kubelet.containers import Timing
 from gpuplatform.dev.simulator.kubelet.control import NAME, NAMESPACE, Control, parse_control
 from gpuplatform.dev.simulator.kubelet.echo import EchoServers
+from gpuplatform.dev.simulator.kubelet.endpoint import Endpoint
 from gpuplatform.dev.simulator.kubelet.events import EventWriter
 from gpuplatform.dev.simulator.kubelet.informer import Informer, Listener
 from gpuplatform.dev.simulator.kubelet.nodes import Nodes, host_ip
 from gpuplatform.dev.simulator.kubelet.options import Options
-from gpuplatform.dev.simulator.kubelet.pods import NodeContext, PodHistory, gpus_of, step
+from gpuplatform.dev.simulator.kubelet.pods import NodeContext, PodHistory, devices_of, step
 from gpuplatform.dev.simulator.kubelet.processes import Processes
-from gpuplatform.dev.simulator.kubelet.secrets import SecretReader
+from gpuplatform.dev.simulator.kubelet.secrets import SecretReader, StartErrors
+from gpuplatform.dev.simulator.kubelet.statuses import ENDED, container_statuses, phase_of
 from gpuplatform.dev.simulator.kubelet.work_queue import WorkQueue
 from gpuplatform.errors import ClusterConflict, ClusterError, ClusterRejected
+from gpuplatform.kube.fields import text
 
 log = logging.getLogger(__name__)
 
 WORKERS = 24
 RETRY_SECONDS = 1.0
+UNEXPECTED_RETRY_SECONDS = 10.0
 UNUSED_METADATA = ("managedFields", "annotations", "labels", "ownerReferences")
 
 
@@ -44,9 +48,8 @@ class PodRecord:
     @property
     def holds_gpus(self) -> bool:
         """Whether the kubelet has admitted the pod, and the pod has not ended."""
-        status = self.pod.get("status") or {}
-        ended = status.get("phase") in {"Succeeded", "Failed"}
-        return bool(status.get("containerStatuses")) and not ended
+        is_admitted = bool(self.history.containers or container_statuses(self.pod))
+        return is_admitted and phase_of(self.pod) not in ENDED
 
 
 class NodeState:
@@ -55,21 +58,31 @@ class NodeState:
     def __init__(self, number: int) -> None:
         self.number = number
         self.records: dict[str, PodRecord] = {}
+        self.images: set[str] = set()
+        """Full references of the images on the node."""
         self._addresses: dict[str, str] = {}
 
     def address(self, uid: str, known: str) -> str:
-        """Return the address of a pod: its assigned address, `known`, or a free address."""
+        """Return the address of a pod: its assigned address, `known`, or a free address.
+
+        An address `known` that does not belong to the node is ignored.
+        """
         address = self._addresses.get(uid)
         if address is None:
+            known = known if known.startswith(f"{self._subnet}.") else ""
             free = (f"{self._subnet}.{last}" for last in range(1, 255))
             taken = set(self._addresses.values())
             address = known or next((address for address in free if address not in taken), "")
             self._addresses[uid] = address
         return address
 
-    def used_gpus(self) -> int:
-        """Return the number of GPUs that the admitted pods hold."""
-        return sum(gpus_of(record.pod) for record in self.records.values() if record.holds_gpus)
+    def used_devices(self) -> Counter[str]:
+        """Return the number of units of each extended resource that the admitted pods hold."""
+        used = Counter[str]()
+        for record in self.records.values():
+            if record.holds_gpus:
+                used.update(devices_of(record.pod))
+        return used
 
     def forget(self, uid: str) -> None:
         """Release the GPUs and the address of a deleted pod."""
@@ -96,7 +109,8 @@ class Kubelets:
         self._echoes = EchoServers(client)
         self._secrets = SecretReader(client)
         self._processes = Processes(client, self._queue.add)
-        self._nodes = Nodes(client, options)
+        self._endpoint = Endpoint(self._find, self._processes.log)
+        self._nodes = Nodes(client, options, self._endpoint)
         self._control = Control()
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -111,9 +125,11 @@ class Kubelets:
             Listener(self._on_controls, self._on_control),
             field_selector=f"metadata.name={NAME}",
         )
+        await self._endpoint.start(self._options.prefix)
         try:
             await self._run([control, nodes, pods], stop)
         finally:
+            await self._endpoint.stop()
             self._echoes.stop_all()
             self._processes.stop_all()
 
@@ -129,6 +145,14 @@ class Kubelets:
             await stop.wait()
             for task in tasks:
                 task.cancel()
+
+    def _find(self, namespace: str, name: str) -> Manifest | None:
+        """Return a pod of these nodes, or `None`."""
+        for record in self._records.values():
+            metadata = record.pod["metadata"]
+            if (metadata["namespace"], metadata["name"]) == (namespace, name):
+                return record.pod
+        return None
 
     # Callbacks of the informers
 
@@ -159,10 +183,13 @@ class Kubelets:
         record = self._records.get(uid)
         if record is None:
             self._records[uid] = node_state.records[uid] = PodRecord(pod)
+            statuses = container_statuses(pod).values()
+            node_state.images |= {one["image"] for one in statuses if one["imageID"]}
         elif int(pod["metadata"]["resourceVersion"]) <= record.version:
             return
         else:
             record.pod = pod
+        self._nodes.add_images(pod["spec"]["nodeName"], _images_of(pod))
         self._queue.add(uid)
 
     def _forget(self, uid: str) -> None:
@@ -204,6 +231,9 @@ class Kubelets:
             except ClusterError as error:
                 log.debug("Pod %s: %s", uid, error)
                 self._queue.add_after(uid, RETRY_SECONDS)
+            except Exception:  # One odd pod must not end the kubelet.
+                log.exception("Pod %s: unexpected error", uid)
+                self._queue.add_after(uid, UNEXPECTED_RETRY_SECONDS)
             finally:
                 self._queue.done(uid)
 
@@ -213,10 +243,10 @@ class Kubelets:
             return
         if self._control.node(record.pod["spec"]["nodeName"]).failed:
             return
-        config_errors = await self._secrets.config_errors(record.pod)
+        errors = await self._secrets.errors(record.pod)
         pod, now = record.pod, time.time()
         history = record.history.copy()
-        desired = step(pod, history, self._context(record, config_errors), now)
+        desired = step(pod, history, self._context(record, errors), now)
         if desired.status is not None:
             await self._write(record, desired.status)
         record.history = history
@@ -239,23 +269,26 @@ class Kubelets:
             log.info("Pod %s is waiting: %s", record.pod["metadata"]["name"], error)
             self._queue.add_after(record.pod["metadata"]["uid"], RETRY_SECONDS)
 
-    def _context(self, record: PodRecord, config_errors: Mapping[str, str]) -> NodeContext:
+    def _context(self, record: PodRecord, errors: StartErrors) -> NodeContext:
         node = record.pod["spec"]["nodeName"]
         node_state, control = self._node_states[node], self._control.node(node)
-        known = (record.pod.get("status") or {}).get("podIP") or ""
+        known = text(record.pod, "status", "podIP")
         delay = self._control.start_delay_seconds
         if delay is None:
             delay = self._options.start_delay_seconds
-        gpus = self._options.gpus if control.gpus is None else control.gpus
+        used = node_state.used_devices()
+        free = {name: n - used[name] for name, n in control.devices(self._options).items()}
         return NodeContext(
             host_ip=host_ip(node_state.number),
             pod_ip=node_state.address(record.pod["metadata"]["uid"], known),
             timing=Timing(delay, self._options.back_off_seconds),
-            free_gpus=min(gpus, self._options.gpus) - node_state.used_gpus(),
+            free_devices=free,
             evict=control.evict,
             hold_terminating=self._control.hold_terminating,
+            images=node_state.images,
             reports=self._processes.reports(record.pod),
-            config_errors=config_errors,
+            config_errors=errors.of_containers,
+            mount_error=errors.of_volumes,
         )
 
     async def _write(self, record: PodRecord, status: Manifest) -> None:
@@ -275,3 +308,9 @@ class Kubelets:
         path = f"/api/v1/namespaces/{metadata['namespace']}/pods/{metadata['name']}"
         await self._client.request("DELETE", path, body=options)
         record.is_removed = True
+
+
+def _images_of(pod: Manifest) -> set[str]:
+    """Return the images of the containers that were created."""
+    statuses = (pod.get("status") or {}).get("containerStatuses") or []
+    return {status["image"] for status in statuses if status.get("containerID")}

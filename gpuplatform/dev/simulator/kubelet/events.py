@@ -7,8 +7,10 @@ import asyncio
 import logging
 from collections import OrderedDict
 
+from gpuplatform.dev.simulator.isolation import isolated
 from gpuplatform.dev.simulator.kubelet.client import ApiClient, Manifest
-from gpuplatform.dev.simulator.kubelet.containers import PodEvent, digest, timestamp
+from gpuplatform.dev.simulator.kubelet.containers import PodEvent
+from gpuplatform.dev.simulator.kubelet.texts import digest, timestamp
 from gpuplatform.errors import ClusterConflict, ClusterError
 
 log = logging.getLogger(__name__)
@@ -37,11 +39,15 @@ class EventWriter:
         """Write Events until the task is cancelled."""
         while True:
             pod, event, now = await self._queue.get()
-            try:
-                await self._write(pod, event, now)
-            except ClusterError as error:
-                log.debug("Dropped an Event: %s", error)
+            with isolated(log, event):
+                await self._try(pod, event, now)
             await asyncio.sleep(1 / self._per_second)
+
+    async def _try(self, pod: Manifest, event: PodEvent, now: float) -> None:
+        try:
+            await self._write(pod, event, now)
+        except ClusterError as error:
+            log.debug("Dropped an Event: %s", error)
 
     async def _write(self, pod: Manifest, event: PodEvent, now: float) -> None:
         metadata = pod["metadata"]

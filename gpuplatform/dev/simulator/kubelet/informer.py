@@ -6,6 +6,7 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from gpuplatform.dev.simulator.isolation import isolated
 from gpuplatform.dev.simulator.kubelet.client import ApiClient, Manifest, pause
 from gpuplatform.errors import ClusterError, ClusterGone, ClusterUnavailable
 
@@ -53,7 +54,8 @@ class Informer:
                     version = item["metadata"]["resourceVersion"]
                     delay = RETRY_SECONDS[0]
                     if event != "BOOKMARK":
-                        self._listener.on_event(event, item)
+                        with isolated(log, self._path):
+                            self._listener.on_event(event, item)
             except (ClusterGone, ClusterUnavailable) as error:
                 log.debug("%s: %s", self._path, error)
                 version = ""
@@ -77,6 +79,7 @@ class Informer:
             if not following:
                 break
             params["continue"] = following
-        self._listener.on_list(items)
+        with isolated(log, self._path):
+            self._listener.on_list(items)
         self.synced.set()
         return str(page["metadata"]["resourceVersion"])

@@ -4,17 +4,24 @@ import asyncio
 import logging
 import random
 import time
+from collections.abc import Collection
+from dataclasses import dataclass
 
 from gpuplatform.dev.simulator.kubelet.client import ApiClient, Manifest, pause
-from gpuplatform.dev.simulator.kubelet.containers import digest, timestamp
 from gpuplatform.dev.simulator.kubelet.control import Control, NodeControl
-from gpuplatform.dev.simulator.kubelet.options import GPU, PRODUCT_LABEL, Options
+from gpuplatform.dev.simulator.kubelet.endpoint import HOST, WEB_SOCKETS, Endpoint
+from gpuplatform.dev.simulator.kubelet.options import PRODUCT_LABEL, Options
+from gpuplatform.dev.simulator.kubelet.statuses import conditions_of
+from gpuplatform.dev.simulator.kubelet.texts import digest, repository_of, timestamp
 from gpuplatform.errors import ClusterConflict, ClusterError, ClusterRejected
+from gpuplatform.kube.fields import items, text
 
 log = logging.getLogger(__name__)
 
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
 LEASE_DURATION_SECONDS = 40
+MAX_IMAGES = 50
+"""Maximum number of images in the status of a node, as by default in a kubelet."""
 STATUS_SECONDS = 300.0
 """Time in seconds after which an unchanged status is written again. The lease is the heartbeat."""
 NOT_READY_TAINT = "node.kubernetes.io/not-ready"
@@ -37,21 +44,31 @@ def node_manifest(options: Options, name: str) -> Manifest:
     return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}}
 
 
+@dataclass(frozen=True, slots=True)
+class NodePlace:
+    """The index of a node, and the port of its kubelet on loopback.
+
+    API servers prefer the address `Hostname`, which is loopback: `InternalIP` is not reachable.
+    """
+
+    number: int
+    port: int
+
+
 def node_status(
-    options: Options, control: NodeControl, node: Manifest, number: int, now: float
+    options: Options, control: NodeControl, node: Manifest, place: NodePlace, now: float
 ) -> Manifest:
-    """Return the node status that the kubelet reports."""
+    """Return the node status that the kubelet reports, without images."""
     name = node["metadata"]["name"]
-    known = {entry["type"]: entry for entry in (node.get("status") or {}).get("conditions") or []}
+    known = conditions_of(node.get("status") or {})
     resources = {
         "cpu": options.cpu,
         "memory": options.memory,
         "pods": str(options.pods),
         "ephemeral-storage": "1Ti",
     }
-    if options.gpus:
-        resources[GPU] = str(options.gpus)
-    reduced = {} if control.gpus is None else {GPU: str(min(control.gpus, options.gpus))}
+    resources |= {device: str(number) for device, number in options.devices().items()}
+    reduced = {device: str(number) for device, number in control.devices(options).items()}
     ready = ("Ready", not control.not_ready, *_ready_explanation(control))
     pressure = ("MemoryPressure", control.evict, *_memory_explanation(control))
     disk = ("DiskPressure", False, "KubeletHasNoDiskPressure", "kubelet has no disk pressure")
@@ -65,15 +82,32 @@ def node_status(
         "capacity": resources,
         "allocatable": resources | reduced,
         "addresses": [
-            {"type": "InternalIP", "address": host_ip(number)},
-            {"type": "Hostname", "address": name},
+            {"type": "InternalIP", "address": host_ip(place.number)},
+            {"type": "Hostname", "address": HOST},
         ],
+        "daemonEndpoints": {"kubeletEndpoint": {"Port": place.port}},
+        "declaredFeatures": [WEB_SOCKETS],
         "conditions": [
             _condition(known.get(entry[0], {}), entry, now)
             for entry in (pressure, disk, pids, ready)
         ],
         "nodeInfo": _node_info(name),
     }
+
+
+def node_images(node: Manifest, images: Collection[str]) -> list[Manifest]:
+    """Return the images that the kubelet reports. No image is deleted.
+
+    Args:
+        node: The node with the images that were reported before.
+        images: The full references of the images of containers.
+    """
+    known = [items(entry, "names")[-1:] for entry in items(node, "status", "images")]
+    names = {name for [name] in filter(None, known) if isinstance(name, str)} | set(images)
+    return [
+        {"names": [f"{repository_of(name)}@sha256:{digest(name)}", name], "sizeBytes": 1_000_000}
+        for name in sorted(names)[:MAX_IMAGES]
+    ]
 
 
 def _ready_explanation(control: NodeControl) -> tuple[str, str]:
@@ -91,14 +125,14 @@ def _memory_explanation(control: NodeControl) -> tuple[str, str]:
 def _condition(known: Manifest, entry: tuple[str, bool, str, str], now: float) -> Manifest:
     name, is_true, reason, message = entry
     status = "True" if is_true else "False"
-    changed = known.get("status") != status
+    changed = known.get("status") != status or not known.get("lastTransitionTime")
     return {
         "type": name,
         "status": status,
         "reason": reason,
         "message": message,
         "lastHeartbeatTime": timestamp(now),
-        "lastTransitionTime": timestamp(now) if changed else known["lastTransitionTime"],
+        "lastTransitionTime": timestamp(now) if changed else text(known, "lastTransitionTime"),
     }
 
 
@@ -121,12 +155,14 @@ def _node_info(name: str) -> Manifest:
 def has_changed(old: Manifest, new: Manifest) -> bool:
     """Return whether two statuses differ in anything except heartbeat times."""
     conditions = {
-        entry["type"]: (entry["status"], entry.get("reason"))
-        for entry in old.get("conditions") or []
+        name: (entry.get("status"), entry.get("reason"))
+        for name, entry in conditions_of(old).items()
     }
     return (
         old.get("allocatable") != new["allocatable"]
         or old.get("capacity") != new["capacity"]
+        or old.get("daemonEndpoints") != new["daemonEndpoints"]
+        or (old.get("images") or []) != new["images"]
         or any(
             conditions.get(entry["type"]) != (entry["status"], entry["reason"])
             for entry in new["conditions"]
@@ -137,12 +173,14 @@ def has_changed(old: Manifest, new: Manifest) -> bool:
 class Nodes:
     """The nodes of this process, with their registration, heartbeats and status."""
 
-    def __init__(self, client: ApiClient, options: Options) -> None:
+    def __init__(self, client: ApiClient, options: Options, endpoint: Endpoint) -> None:
         self._client = client
         self._options = options
+        self._endpoint = endpoint
         self._known: dict[str, Manifest] = {}
         self._missing: set[str] = set()
         self._changed = {name: asyncio.Event() for name in options.node_names()}
+        self._images: dict[str, set[str]] = {name: set() for name in options.node_names()}
         self._reported: dict[str, float] = {}
         self.control = Control()
 
@@ -160,6 +198,12 @@ class Nodes:
         else:
             self._known[name] = node
         if name in self._changed:
+            self._changed[name].set()
+
+    def add_images(self, name: str, images: set[str]) -> None:
+        """Store the images that containers of a node use, and report them if they are new."""
+        if not images <= self._images[name]:
+            self._images[name] |= images
             self._changed[name].set()
 
     def wake(self) -> None:
@@ -180,9 +224,15 @@ class Nodes:
                     lease_due = time.monotonic() + self._options.lease_seconds * jitter
             except ClusterError as error:
                 log.debug("Node %s: %s", name, error)
-                await pause(1.0, stop)
-                self._changed[name].set()
+                await self._retry_later(name, stop)
+            except Exception:  # An odd node must not end the kubelet.
+                log.exception("Node %s: unexpected error", name)
+                await self._retry_later(name, stop)
             await pause(max(lease_due - time.monotonic(), 0.5), self._changed[name])
+
+    async def _retry_later(self, name: str, stop: asyncio.Event) -> None:
+        await pause(1.0, stop)
+        self._changed[name].set()
 
     async def _sync(self, name: str, number: int) -> None:
         control = self.control.node(name)
@@ -193,7 +243,9 @@ class Nodes:
         node = self._known.get(name)
         if node is None:
             return
-        status = node_status(self._options, control, node, number, time.time())
+        place = NodePlace(number, self._endpoint.port)
+        status = node_status(self._options, control, node, place, time.time())
+        status["images"] = node_images(node, self._images[name])
         repeat = time.monotonic() - self._reported.get(name, 0.0) > STATUS_SECONDS
         if repeat or has_changed(node.get("status") or {}, status):
             self._known[name] = await self._client.merge_patch(
@@ -215,8 +267,8 @@ class Nodes:
     async def _remove_taint(self, name: str, control: NodeControl) -> None:
         """Remove the initial taint of a node, for clusters without a node controller."""
         node = self._known[name]
-        taints = node["spec"].get("taints") or [] if "spec" in node else []
-        others = [taint for taint in taints if taint["key"] != NOT_READY_TAINT]
+        taints = items(node, "spec", "taints")
+        others = [taint for taint in taints if text(taint, "key") != NOT_READY_TAINT]
         if control.not_ready or len(others) == len(taints):
             return
         version = node["metadata"]["resourceVersion"]

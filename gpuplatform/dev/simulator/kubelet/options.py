@@ -12,6 +12,8 @@ class Options:
 
     nodes: int = 3
     gpus: int = 8
+    resources: str = ""
+    """Further extended resources of each node, such as `nvidia.com/mig-1g.10gb=7,rdma/hca=1`."""
     product: str = "NVIDIA-H100-80GB-HBM3"
     cpu: str = "64"
     memory: str = "512Gi"
@@ -24,6 +26,16 @@ class Options:
     lease_seconds: float = 10.0
     events_per_second: float = 50.0
     """Maximum number of Events per second of all nodes. 0 disables Events for benchmarks."""
+
+    def devices(self) -> dict[str, int]:
+        """Return the number of units of each extended resource of a node.
+
+        Raises:
+            ValueError: If `resources` is not a list of names with integers.
+        """
+        pairs = (entry.rpartition("=") for entry in filter(None, self.resources.split(",")))
+        further = {name.strip(): int(number) for name, _, number in pairs}
+        return {**({GPU: self.gpus} if self.gpus else {}), **further}
 
     def node_names(self) -> list[str]:
         """Return the names of all nodes of this process."""

@@ -1,5 +1,6 @@
 """The next step of the kubelet for a pod: its status, Events and next due time. Pure."""
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
@@ -7,23 +8,35 @@ from typing import Any, TypeAlias
 from gpuplatform.clock import parse_rfc3339
 from gpuplatform.dev.simulator.kubelet.behaviour import Behaviour, behaviour_of
 from gpuplatform.dev.simulator.kubelet.containers import (
+    SIGKILL_CODE,
     Container,
     ContainerHistory,
     PodEvent,
     Timing,
     state_since,
-    timestamp,
 )
-from gpuplatform.dev.simulator.kubelet.options import GPU
 from gpuplatform.dev.simulator.kubelet.programs import ProcessReport, module_of, with_report
+from gpuplatform.dev.simulator.kubelet.statuses import (
+    ENDED,
+    conditions_of,
+    container_statuses,
+    phase_of,
+)
+from gpuplatform.dev.simulator.kubelet.texts import timestamp
+from gpuplatform.formats.names import is_extended_resource
+from gpuplatform.formats.quantity import Quantity
+from gpuplatform.kube.fields import field as value_at
+from gpuplatform.kube.fields import text
 
 Manifest: TypeAlias = dict[str, Any]
 
-SIGKILL_CODE = 137
+MOUNT_RETRY_SECONDS = 1.0
 _EVICTED = (
     "The node was low on resource: memory. Threshold quantity: 100Mi, available: 0. "
     "Container was using more than its request. "
 )
+_BY_KUBELET = "TerminationByKubelet"
+_UNDER_PRESSURE = "The node had condition: [MemoryPressure]. "
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,13 +46,18 @@ class NodeContext:
     host_ip: str
     pod_ip: str
     timing: Timing
-    free_gpus: int
+    free_devices: Mapping[str, int]
+    """Free units of the extended resources of the node. A kubelet ignores other resources."""
     evict: bool = False
     hold_terminating: bool = False
+    images: set[str] = field(default_factory=set)
+    """Full references of the images on the node, to which pulls add."""
     reports: Mapping[str, ProcessReport] = field(default_factory=dict)
     """State of the containers that are local processes, by container name."""
     config_errors: Mapping[str, str] = field(default_factory=dict)
     """Errors that prevent the start of containers, by container name."""
+    mount_error: str = ""
+    """Error that prevents the start of all containers: a volume cannot be mounted."""
 
 
 @dataclass(slots=True)
@@ -48,11 +66,16 @@ class PodHistory:
 
     containers: dict[str, ContainerHistory] = field(default_factory=dict)
     stopping: bool = False
+    mount_error: str = ""
+    """Error of a volume that has been reported."""
 
     def copy(self) -> "PodHistory":
         """Return a copy, which is discarded if a write fails."""
-        kept = {name: replace(history) for name, history in self.containers.items()}
-        return PodHistory(kept, self.stopping)
+        kept = {
+            name: replace(history, status=history.status and dict(history.status))
+            for name, history in self.containers.items()
+        }
+        return replace(self, containers=kept)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,30 +91,37 @@ class Step:
 
 def step(pod: Manifest, history: PodHistory, context: NodeContext, now: float) -> Step:
     """Return the next step of a pod on a simulated node, and update `history`."""
-    status = pod.get("status") or {}
     deleting = "deletionTimestamp" in pod["metadata"]
     if deleting and context.hold_terminating:
         return Step()
-    if status.get("phase") in {"Succeeded", "Failed"}:
+    if phase_of(pod) in ENDED:
         return Step(remove=deleting)
     containers = _containers(pod, history, context, now)
     if deleting:
         return _terminate(pod, containers, history, context, now)
     if context.evict:
         return _evict(pod, containers, context, now)
-    if not status.get("containerStatuses") and gpus_of(pod) > context.free_gpus:
-        return _reject(pod, context, now)
-    return _advance(pod, containers, context, now)
+    if _is_new(containers):
+        for device, number in devices_of(pod).items():
+            if number > context.free_devices.get(device, number):
+                return _reject(device, number, context, now)
+    return _advance(pod, containers, history, context, now)
 
 
-def gpus_of(pod: Manifest) -> int:
-    """Return the number of GPUs that a pod requests."""
-    total = 0
+def devices_of(pod: Manifest) -> Counter[str]:
+    """Return the number of units of each extended resource that a pod requests."""
+    total = Counter[str]()
     for container in pod["spec"]["containers"]:
         resources = container.get("resources") or {}
         requested = {**(resources.get("requests") or {}), **(resources.get("limits") or {})}
-        total += int(requested.get(GPU, 0))
-    return total
+        for name, amount in requested.items():
+            if is_extended_resource(name):
+                total[name] += int(Quantity.parse(str(amount)))
+    return +total
+
+
+def _is_new(containers: list[Container]) -> bool:
+    return all(container.state() == "new" for container in containers)
 
 
 def full_name(pod: Manifest) -> str:
@@ -101,7 +131,7 @@ def full_name(pod: Manifest) -> str:
 
 
 def _behaviour(spec: Manifest, context: NodeContext) -> Behaviour:
-    behaviour = behaviour_of(spec)
+    behaviour = behaviour_of(spec, context.pod_ip)
     return (
         with_report(behaviour, context.reports.get(spec["name"])) if module_of(spec) else behaviour
     )
@@ -110,30 +140,55 @@ def _behaviour(spec: Manifest, context: NodeContext) -> Behaviour:
 def _containers(
     pod: Manifest, history: PodHistory, context: NodeContext, now: float
 ) -> list[Container]:
-    statuses = {
-        entry["name"]: entry for entry in (pod.get("status") or {}).get("containerStatuses") or []
-    }
+    statuses = container_statuses(pod)
     found = []
     for spec in pod["spec"]["containers"]:
-        status = statuses.get(spec["name"])
-        if spec["name"] not in history.containers:
-            history.containers[spec["name"]] = ContainerHistory(state_since(status or {}, now))
+        name = spec["name"]
+        if name not in history.containers:
+            status = statuses.get(name)
+            since = state_since(status or {}, now)
+            history.containers[name] = ContainerHistory(since, status)
         found.append(
             Container(
-                name=spec["name"],
+                name=name,
                 image=spec.get("image", ""),
                 behaviour=_behaviour(spec, context),
                 restart_policy=pod["spec"].get("restartPolicy", "Always"),
                 pod=full_name(pod),
-                history=history.containers[spec["name"]],
-                config_error=context.config_errors.get(spec["name"], ""),
-                status=None if status is None else dict(status),
+                history=history.containers[name],
+                images=context.images,
+                config_error=context.config_errors.get(name, ""),
             )
         )
     return found
 
 
-def _advance(pod: Manifest, containers: list[Container], context: NodeContext, now: float) -> Step:
+def _wait_for_volumes(
+    pod: Manifest,
+    containers: list[Container],
+    history: PodHistory,
+    context: NodeContext,
+    now: float,
+) -> Step:
+    for container in containers:
+        container.create(now)
+    events = [event for container in containers for event in container.events]
+    if context.mount_error != history.mount_error:
+        history.mount_error = context.mount_error
+        events.append(PodEvent("Warning", "FailedMount", context.mount_error))
+    status = _status(pod, containers, context, now)
+    return Step(_changed(pod, status), events=tuple(events), due=now + MOUNT_RETRY_SECONDS)
+
+
+def _advance(
+    pod: Manifest,
+    containers: list[Container],
+    history: PodHistory,
+    context: NodeContext,
+    now: float,
+) -> Step:
+    if context.mount_error:
+        return _wait_for_volumes(pod, containers, history, context, now)
     dues = [container.advance(context.timing, now) for container in containers]
     events = [event for container in containers for event in container.events]
     status = _status(pod, containers, context, now)
@@ -149,10 +204,8 @@ def _terminate(
     now: float,
 ) -> Step:
     running = [container for container in containers if container.state() == "running"]
-    if not running:
-        return Step(remove=True)
     events: tuple[PodEvent, ...] = ()
-    if not history.stopping:
+    if running and not history.stopping:
         history.stopping = True
         events = tuple(
             PodEvent("Normal", "Killing", f"Stopping container {container.name}")
@@ -168,27 +221,32 @@ def _terminate(
         elif now >= killed_at:
             container.stop(now, code=SIGKILL_CODE)
     is_finished = all(container.state() != "running" for container in containers)
+    if is_finished:
+        for container in containers:
+            container.conclude()
     status = _status(pod, containers, context, now, is_terminal=is_finished)
     return Step(_changed(pod, status), is_finished, events, None if is_finished else killed_at)
 
 
 def _evict(pod: Manifest, containers: list[Container], context: NodeContext, now: float) -> Step:
+    message = _UNDER_PRESSURE if _is_new(containers) else _EVICTED
     for container in containers:
         container.stop(now, code=SIGKILL_CODE)
+        container.conclude()
     status = _status(pod, containers, context, now, is_terminal=True)
-    status |= {"phase": "Failed", "reason": "Evicted", "message": _EVICTED}
+    status |= {"phase": "Failed", "reason": "Evicted", "message": message}
     target = _condition(
-        status, "DisruptionTarget", now, explanation=("TerminationByKubelet", _EVICTED)
+        conditions_of(status), "DisruptionTarget", now, explanation=(_BY_KUBELET, message)
     )
     status["conditions"] = [*status["conditions"], target]
-    return Step(status, events=(PodEvent("Warning", "Evicted", _EVICTED),))
+    return Step(status, events=(PodEvent("Warning", "Evicted", message),))
 
 
-def _reject(pod: Manifest, context: NodeContext, now: float) -> Step:
+def _reject(device: str, number: int, context: NodeContext, now: float) -> Step:
+    available = max(context.free_devices[device], 0)
     message = (
         "Pod was rejected: Allocate failed due to requested number of devices unavailable for"
-        f" {GPU}. Requested: {gpus_of(pod)}, Available: {max(context.free_gpus, 0)},"
-        " which is unexpected"
+        f" {device}. Requested: {number}, Available: {available}, which is unexpected"
     )
     reason = "UnexpectedAdmissionError"
     status = {
@@ -210,19 +268,21 @@ def _status(
     *,
     is_terminal: bool = False,
 ) -> Manifest:
-    old = pod.get("status") or {}
     phase = _phase(containers, pod["spec"].get("restartPolicy", "Always"), is_terminal=is_terminal)
-    status = {
+    status: Manifest = {
         "phase": phase,
-        "startTime": old.get("startTime") or timestamp(now),
+        "startTime": text(pod, "status", "startTime") or timestamp(now),
         "hostIP": context.host_ip,
         "hostIPs": [{"ip": context.host_ip}],
-        "containerStatuses": [container.status for container in containers],
+        "containerStatuses": [one.status for one in containers if one.status],
+        "reason": None,
+        "message": None,
     }
-    has_sandbox = any(container.state() != "ContainerCreating" for container in containers)
+    without_sandbox = {"new", "ContainerCreating"}
+    has_sandbox = any(container.state() not in without_sandbox for container in containers)
     if has_sandbox:
-        address = old.get("podIP") or context.pod_ip
-        status |= {"podIP": address, "podIPs": [{"ip": address}]}
+        status |= {"podIP": context.pod_ip, "podIPs": [{"ip": context.pod_ip}]}
+    old = conditions_of(value_at(pod, "status") or {})
     status["conditions"] = _conditions(old, containers, phase, now, has_sandbox=has_sandbox)
     return status
 
@@ -231,7 +291,7 @@ def _phase(containers: list[Container], restart_policy: str, *, is_terminal: boo
     """Return the phase of a pod according to `getPhase` of the kubelet."""
     states = [container.state() for container in containers]
     ended = [
-        (container.status or {})["state"]["terminated"]["exitCode"]
+        container.status["state"]["terminated"].get("exitCode", 0)
         for container in containers
         if container.state() == "terminated"
     ]
@@ -239,7 +299,7 @@ def _phase(containers: list[Container], restart_policy: str, *, is_terminal: boo
         container
         for container in containers
         if container.state() not in {"running", "terminated"}
-        and not (container.status or {}).get("lastState")
+        and not container.status.get("lastState")
     ]
     if never_ran:
         return "Failed" if is_terminal else "Pending"
@@ -251,11 +311,14 @@ def _phase(containers: list[Container], restart_policy: str, *, is_terminal: boo
 
 
 def _conditions(
-    old: Manifest, containers: list[Container], phase: str, now: float, *, has_sandbox: bool
+    old: Mapping[str, Manifest],
+    containers: list[Container],
+    phase: str,
+    now: float,
+    *,
+    has_sandbox: bool,
 ) -> list[Manifest]:
-    unready = [
-        container.name for container in containers if not (container.status or {}).get("ready")
-    ]
+    unready = [container.name for container in containers if not container.status.get("ready")]
     explanation = ("", "")
     if phase == "Succeeded":
         explanation = ("PodCompleted", "")
@@ -275,30 +338,30 @@ def _conditions(
         _condition(old, "PodScheduled", now),
     ]
     types = {condition["type"] for condition in pod_conditions}
-    others = [entry for entry in old.get("conditions") or [] if entry["type"] not in types]
+    others = [entry for name, entry in old.items() if name not in types]
     return [*others, *pod_conditions]
 
 
 def _condition(
-    old: Manifest,
+    old: Mapping[str, Manifest],
     name: str,
     now: float,
     *,
     is_true: bool = True,
     explanation: tuple[str, str] = ("", ""),
 ) -> Manifest:
-    known = {entry["type"]: entry for entry in old.get("conditions") or []}.get(name, {})
+    known = old.get(name, {})
     desired = {"type": name, "status": "True" if is_true else "False"}
     desired |= {
         key: text for key, text in zip(("reason", "message"), explanation, strict=True) if text
     }
     changed = known.get("status") != desired["status"]
-    since = timestamp(now) if changed else known.get("lastTransitionTime", timestamp(now))
+    since = timestamp(now) if changed else known.get("lastTransitionTime") or timestamp(now)
     return {**desired, "lastTransitionTime": since, "lastProbeTime": None}
 
 
 def _changed(pod: Manifest, status: Manifest) -> Manifest | None:
-    old = pod.get("status") or {}
+    old = value_at(pod, "status") or {}
     return None if all(_same(old.get(key), value) for key, value in status.items()) else status
 
 

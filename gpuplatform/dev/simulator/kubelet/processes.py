@@ -17,35 +17,28 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
-import aiohttp
-
 import gpuplatform
 from gpuplatform.dev.embedded.children import die_with_parent
 from gpuplatform.dev.embedded.ports import free_port
 from gpuplatform.dev.embedded.processes import IS_LINUX
 from gpuplatform.dev.simulator.kubelet.client import ApiClient, Manifest
+from gpuplatform.dev.simulator.kubelet.probes import stop_hook
+from gpuplatform.dev.simulator.kubelet.probing import Prober, request
 from gpuplatform.dev.simulator.kubelet.programs import (
-    Probe,
     ProcessReport,
     environment,
+    log_file,
     module_of,
     pod_ports,
-    readiness_probe,
     running_programs,
-    stop_hook,
     volume_folders,
 )
 from gpuplatform.dev.simulator.kubelet.secrets import SecretReader
 
 log = logging.getLogger(__name__)
 
-PROBE_SECONDS: Final = 0.1
-"""Interval in seconds of probes until a container is ready, shorter than in a real kubelet."""
-
-READY_PROBE_SECONDS: Final = 1.0
-PROBE_TIMEOUT_SECONDS: Final = 2.0
-FAILURE_THRESHOLD: Final = 3
-"""Number of consecutive failed probes after which a container becomes unready."""
+LOG_TAIL_BYTES: Final = 64 * 1024
+"""Size of the end of a log that becomes part of the report of an ended process."""
 
 _ROOT: Final = Path(gpuplatform.__file__).parents[1]
 _GUARD: Final = 'cat; rm -rf -- "$1"'
@@ -56,12 +49,13 @@ class ContainerProcess:
     """The process of one container."""
 
     def __init__(
-        self, container: Manifest, restarts: int, process: asyncio.subprocess.Process
+        self, container: Manifest, restarts: int, process: asyncio.subprocess.Process, log: Path
     ) -> None:
         self.container = container
         self.restarts = restarts
         self.process = process
-        self.is_ready = False
+        self.log = log
+        self.prober: Prober | None = None
         self.watching: asyncio.Task[None] | None = None
         self.stopping: asyncio.Task[None] | None = None
 
@@ -70,7 +64,14 @@ class ContainerProcess:
         code = self.process.returncode
         if code is not None and code < 0:
             code = 128 - code
-        return ProcessReport(is_ready=self.is_ready and code is None, exit_code=code)
+        prober = self.prober
+        return ProcessReport(
+            is_ready=prober is not None and prober.is_ready and code is None,
+            is_started=prober is not None and prober.is_started,
+            exit_code=code,
+            failure=prober.failure if prober else None,
+            output="" if code is None else tail(self.log, LOG_TAIL_BYTES),
+        )
 
     def signal(self, number: signal.Signals) -> None:
         """Send a signal to the process group if it exists."""
@@ -84,6 +85,13 @@ class ContainerProcess:
         for task in (self.watching, self.stopping):
             if task is not None:
                 task.cancel()
+
+
+def tail(path: Path, size: int) -> str:
+    """Return at most the last `size` bytes of a file."""
+    with path.open("rb") as file:
+        file.seek(max(0, path.stat().st_size - size))
+        return file.read().decode("utf-8", "replace")
 
 
 class PodProcesses:
@@ -121,6 +129,12 @@ class Processes:
             for name, restarts in running_programs(pod).items()
             if (child := local.children.get(name)) and child.restarts == restarts
         }
+
+    def log(self, uid: str, name: str, restarts: int) -> Path | None:
+        """Return the log file of a container that is a process, or `None` if it does not exist."""
+        local = self._pods.get(uid)
+        path = None if local is None else local.folder / log_file(name, restarts)
+        return path if path is not None and path.is_file() else None
 
     async def sync(self, pod: Manifest) -> None:
         """Start and stop processes according to the status of a pod.
@@ -190,7 +204,8 @@ class Processes:
             unless_filled.pop_all()
 
     async def _write_secret(self, folder: Path, pod: Manifest, name: str) -> None:
-        for key, content in (await self._secrets.read(pod["metadata"]["namespace"], name)).items():
+        data = await self._secrets.read("Secret", pod["metadata"]["namespace"], name)
+        for key, content in data.items():
             file = folder / key
             file.touch(mode=0o600)
             file.write_bytes(content)
@@ -208,37 +223,39 @@ class Processes:
             "PYTHONDONTWRITEBYTECODE": "1",
             **environment(pod, container, local.ports, secrets),
         }
-        process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", module_of(container)),
-            env=variables,
-            cwd=local.folder,
-            stdin=subprocess.DEVNULL,
-            start_new_session=True,
-            preexec_fn=_terminate_with_parent(),
-        )
-        child = ContainerProcess(container, restarts, process)
+        path = local.folder / log_file(name, restarts)
+        with path.open("wb") as output:
+            process = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-m", module_of(container)),
+                env=variables,
+                cwd=local.folder,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                preexec_fn=_terminate_with_parent(),
+            )
+        child = ContainerProcess(container, restarts, process, path)
         uid = pod["metadata"]["uid"]
-        child.watching = asyncio.create_task(self._watch(uid, child, local.ports))
+        child.prober = Prober(container, local.ports, lambda: self._wake(uid))
+        grace = pod["spec"].get("terminationGracePeriodSeconds", 30)
+        child.watching = asyncio.create_task(self._watch(uid, child, child.prober, grace))
         return child
 
-    async def _watch(self, uid: str, child: ContainerProcess, ports: Mapping[int, int]) -> None:
-        """Call `wake` at each change of readiness until the process exits."""
-        probing = asyncio.create_task(self._probe(uid, child, ports))
-        await child.process.wait()
-        probing.cancel()
+    async def _watch(
+        self, uid: str, child: ContainerProcess, prober: Prober, grace: float
+    ) -> None:
+        """Ask the probes until the process exits. Stop it if they require a restart."""
+        tasks = [
+            asyncio.create_task(prober.run()),
+            asyncio.create_task(_restart(child, prober, grace)),
+        ]
+        try:
+            await child.process.wait()
+        finally:
+            for task in tasks:
+                task.cancel()
         self._wake(uid)
-
-    async def _probe(self, uid: str, child: ContainerProcess, ports: Mapping[int, int]) -> None:
-        probe = readiness_probe(child.container)
-        failures = 0
-        while True:
-            is_healthy = probe is None or await send_probe(probe, ports, PROBE_TIMEOUT_SECONDS)
-            failures = 0 if is_healthy else failures + 1
-            is_ready = is_healthy or (child.is_ready and failures < FAILURE_THRESHOLD)
-            if is_ready != child.is_ready:
-                child.is_ready = is_ready
-                self._wake(uid)
-            await asyncio.sleep(READY_PROBE_SECONDS if is_ready else PROBE_SECONDS)
 
     def _begin_termination(self, local: PodProcesses, pod: Manifest) -> None:
         grace = pod["metadata"].get("deletionGracePeriodSeconds") or 0
@@ -251,22 +268,16 @@ async def _stop(child: ContainerProcess, ports: Mapping[int, int], grace: float)
     """Call the preStop hook, and then send SIGTERM. The deletion of the pod kills the process."""
     hook = stop_hook(child.container)
     if hook is not None:
-        await send_probe(hook, ports, grace)
+        await request(hook, ports, grace)
     child.signal(signal.SIGTERM)
 
 
-async def send_probe(probe: Probe, ports: Mapping[int, int], seconds: float) -> bool:
-    """Send the HTTP request of a probe, and return whether it succeeds."""
-    url = f"http://127.0.0.1:{ports.get(probe.port, probe.port)}{probe.path}"
-    timeout = aiohttp.ClientTimeout(total=seconds)
-    try:
-        async with (
-            aiohttp.ClientSession(timeout=timeout, headers=probe.headers) as session,
-            session.get(url, allow_redirects=False) as response,
-        ):
-            return 200 <= response.status < 400
-    except (aiohttp.ClientError, TimeoutError, OSError):
-        return False
+async def _restart(child: ContainerProcess, prober: Prober, grace: float) -> None:
+    """Stop the process when its probes require a restart."""
+    await prober.must_restart.wait()
+    child.signal(signal.SIGTERM)
+    await asyncio.sleep(grace)
+    child.signal(signal.SIGKILL)
 
 
 def _terminate_with_parent() -> Callable[[], None] | None:

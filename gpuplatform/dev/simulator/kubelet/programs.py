@@ -8,8 +8,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeAlias
 
-from gpuplatform.dev.simulator.kubelet.behaviour import Behaviour, Exit
+from gpuplatform.dev.simulator.kubelet.behaviour import Behaviour
 from gpuplatform.dev.simulator.kubelet.expansion import expanded_environment
+from gpuplatform.dev.simulator.kubelet.probes import Outcome, ProbeFailure
+from gpuplatform.dev.simulator.kubelet.scripts import Exit
+from gpuplatform.dev.simulator.kubelet.statuses import (
+    ENDED,
+    container_statuses,
+    is_running,
+    phase_of,
+)
 from gpuplatform.images import ECHO_IMAGE, SIDECAR_COMMAND
 
 Manifest: TypeAlias = dict[str, Any]
@@ -23,17 +31,14 @@ class ProcessReport:
     """The state of a process that runs a container."""
 
     is_ready: bool
+    is_started: bool = True
+    """Whether the startup probe has succeeded."""
     exit_code: int | None = None
     """Exit code of the process, or `None` while it is running."""
-
-
-@dataclass(frozen=True, slots=True)
-class Probe:
-    """The HTTP request of a probe or hook."""
-
-    path: str
-    port: int
-    headers: Mapping[str, str]
+    failure: ProbeFailure | None = None
+    """The latest failure of a probe."""
+    output: str = ""
+    """The end of the log of a process that has ended."""
 
 
 def module_of(container: Manifest) -> str:
@@ -49,12 +54,13 @@ def module_of(container: Manifest) -> str:
 
 def running_programs(pod: Manifest) -> dict[str, int]:
     """Return the restart count of each running container that has a module, by container name."""
+    if phase_of(pod) in ENDED:
+        return {}
     modules = {entry["name"]: module_of(entry) for entry in pod["spec"]["containers"]}
-    statuses = (pod.get("status") or {}).get("containerStatuses") or []
     return {
-        entry["name"]: entry["restartCount"]
-        for entry in statuses
-        if modules.get(entry["name"]) and "running" in (entry.get("state") or {})
+        name: status["restartCount"]
+        for name, status in container_statuses(pod).items()
+        if modules[name] and is_running(status)
     }
 
 
@@ -63,13 +69,28 @@ def with_report(behaviour: Behaviour, report: ProcessReport | None) -> Behaviour
 
     `report` is `None` if the process is not started.
     """
-    behaviour = replace(behaviour, is_process=True, exit=None, ready_after_seconds=None)
     if report is None:
-        return behaviour
-    if report.exit_code is not None:
-        return replace(behaviour, exit=Exit(report.exit_code))
-    ready = 0.0 if report.is_ready else None
-    return replace(behaviour, ready_after_seconds=ready, ignores_sigterm=True)
+        outcome = Outcome(None, None)
+        return replace(behaviour, is_process=True, exit=None, output="", outcome=outcome)
+    outcome = Outcome(
+        started_after_seconds=0.0 if report.is_started else None,
+        ready_after_seconds=0.0 if report.is_ready else None,
+        failure=report.failure,
+    )
+    end = None if report.exit_code is None else Exit(report.exit_code)
+    return replace(
+        behaviour,
+        is_process=True,
+        exit=end,
+        output=report.output,
+        outcome=outcome,
+        ignores_sigterm=end is None,
+    )
+
+
+def log_file(name: str, restarts: int) -> str:
+    """Return the name of the log file of a container after a number of restarts."""
+    return f"{name}.{restarts}.log"
 
 
 def volume_folders(pod: Manifest) -> dict[str, str]:
@@ -114,24 +135,6 @@ def pod_ports(pod: Manifest) -> list[int]:
         if module_of(container)
         for port in container.get("ports") or []
     ]
-
-
-def readiness_probe(container: Manifest) -> Probe | None:
-    """Return the readiness probe, or `None` if the container is ready as soon as it runs."""
-    return _probe(container.get("readinessProbe") or {})
-
-
-def stop_hook(container: Manifest) -> Probe | None:
-    """Return the preStop hook, or `None` if the container has none."""
-    return _probe((container.get("lifecycle") or {}).get("preStop") or {})
-
-
-def _probe(declared: Manifest) -> Probe | None:
-    requested = declared.get("httpGet")
-    if requested is None:
-        return None
-    headers = {entry["name"]: entry["value"] for entry in requested.get("httpHeaders") or []}
-    return Probe(requested.get("path") or "/", int(requested["port"]), headers)
 
 
 def _translated(text: str, mounts: Mapping[str, str]) -> str:

@@ -1,11 +1,12 @@
 // Command app is the program of the test image: its first argument names what it does.
 //
-//	serve   serve HTTP until SIGTERM (the default)
+//	serve   serve HTTP until SIGTERM (the default), then exit with STOP_CODE
 //	crash   exit with code 3
 //	eat     allocate memory until the kernel ends it
 //	finish  exit with code 0
 //
-// Environment: PORT of serve (8080), READY_AFTER and GRACE of serve as durations (0s).
+// Environment of serve: PORT (8080); READY_AFTER and GRACE as durations (0s); STOP_CODE (0); SHARED, the bytes that the
+// program writes to /dev/shm before it listens, as a data loader does.
 package main
 
 import (
@@ -15,12 +16,17 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
 )
 
-const fetchLimit = 2 * time.Second
+const (
+	fetchLimit   = 2 * time.Second
+	sharedFolder = "/dev/shm"
+	block        = 8 << 20
+)
 
 func main() {
 	action := "serve"
@@ -46,13 +52,18 @@ func main() {
 func eat() {
 	var kept [][]byte
 	for {
-		block := make([]byte, 8<<20)
-		for index := range block {
-			block[index] = 1
-		}
-		kept = append(kept, block)
+		kept = append(kept, filled())
 		time.Sleep(20 * time.Millisecond)
 	}
+}
+
+// filled returns a block of memory that the process really uses.
+func filled() []byte {
+	found := make([]byte, block)
+	for index := range found {
+		found[index] = 1
+	}
+	return found
 }
 
 func serve() {
@@ -65,8 +76,15 @@ func serve() {
 			return
 		}
 	}
+	if bytes := number("SHARED"); bytes > 0 {
+		if err := write(sharedFolder+"/data", bytes); err != nil {
+			fmt.Println(err)
+			os.Exit(1)
+		}
+	}
 	http.HandleFunc("/", describe)
 	http.HandleFunc("/fetch", fetch)
+	http.HandleFunc("/write", writeFile)
 	port := os.Getenv("PORT")
 	if port == "" {
 		port = "8080"
@@ -78,6 +96,36 @@ func serve() {
 	<-stop
 	fmt.Println("SIGTERM")
 	time.Sleep(duration("GRACE"))
+	os.Exit(number("STOP_CODE"))
+}
+
+func number(name string) int {
+	found, _ := strconv.Atoi(os.Getenv(name))
+	return found
+}
+
+// write writes a file of at least this size.
+func write(path string, bytes int) error {
+	file, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	content := filled()
+	for written := 0; written < bytes; written += len(content) {
+		if _, err := file.Write(content); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// writeFile writes a file with the path and the bytes of the query.
+func writeFile(writer http.ResponseWriter, request *http.Request) {
+	bytes, _ := strconv.Atoi(request.URL.Query().Get("bytes"))
+	if err := write(request.URL.Query().Get("path"), bytes); err != nil {
+		http.Error(writer, err.Error(), http.StatusInsufficientStorage)
+	}
 }
 
 func duration(name string) time.Duration {
@@ -88,8 +136,14 @@ func duration(name string) time.Duration {
 // describe returns the process's own view of its container.
 func describe(writer http.ResponseWriter, _ *http.Request) {
 	host, _ := os.Hostname()
+	var shared syscall.Statfs_t
+	syscall.Statfs(sharedFolder, &shared)
+	size := uint64(shared.Bsize)
 	json.NewEncoder(writer).Encode(map[string]any{
-		"hostname": host, "arguments": os.Args[1:], "environment": environment()})
+		"hostname": host, "arguments": os.Args[1:], "environment": environment(),
+		"sharedBytes":     shared.Blocks * size,
+		"sharedUsedBytes": (shared.Blocks - shared.Bfree) * size,
+	})
 }
 
 func environment() map[string]string {

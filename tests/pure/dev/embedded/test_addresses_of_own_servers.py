@@ -1,4 +1,4 @@
-"""`DATABASE_URL` and `REDIS_URL` of a person's own, checked before anything starts."""
+"""A user's `DATABASE_URL` and `REDIS_URL` are checked before any process starts."""
 
 import socket
 

@@ -33,7 +33,7 @@ def test_a_real_cluster_is_explicit_and_gets_no_demo() -> None:
 @pytest.mark.parametrize(
     ("environment", "expected"),
     [
-        pytest.param({}, True, id="not said"),
+        pytest.param({}, True, id="not set"),
         pytest.param({"DEMO": "0"}, False, id="left out"),
         pytest.param({"KUBE_MODE": "off"}, False, id="no cluster to send it to"),
         pytest.param(

@@ -1,4 +1,4 @@
-"""When a PostgreSQL server takes connections, by the lock file that it or an earlier one wrote."""
+"""The readiness of a PostgreSQL server, from its own lock file or an earlier one."""
 
 import os
 from pathlib import Path
@@ -9,7 +9,7 @@ from gpuplatform.dev.embedded.postgres import Postgres
 
 PORT = 5432
 GONE = 2**22 + 1
-"""No process has this number."""
+"""No process has this id."""
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ def lock(pid: int, status: str) -> str:
 def test_a_running_server_that_reports_ready_is_ready(
     server: Postgres, process: str, status: str, is_ready: bool
 ) -> None:
-    # A parameter has to be the same in every worker of the tests, and this number is not.
+    # Parameters must be the same in all xdist workers, and this id is not.
     pid = os.getpid() if process == "own" else GONE
     (server.cluster / "postmaster.pid").write_text(lock(pid, status))
 
@@ -45,7 +45,7 @@ def test_the_lock_file_of_a_killed_server_does_not_count(
     read = Path.read_text
 
     def read_then_replaced(self: Path) -> str:
-        """Let the successor write its file as soon as the old one was read."""
+        """Write the file of the next server after the old one was read."""
         found = read(self)
         path.write_text(lock(os.getpid(), "starting"))
         return found

@@ -164,6 +164,7 @@ def test_the_selector_of_a_deployment_never_changes() -> None:
 def test_an_age_has_the_format_of_kubectl() -> None:
     assert age(None) == "<unknown>"
     assert age("2020-01-01T00:00:00Z").endswith("y")
+    assert age("soon") == "<invalid>"
 
 
 OPTIONAL = {"rule": "self == oldSelf.value()", "optionalOldSelf": True}

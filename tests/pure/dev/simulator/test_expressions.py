@@ -119,6 +119,6 @@ def compiled_rule(expression: str) -> Rule:
     return compile_rule({"rule": expression}, TEXT)
 
 
-def test_a_rule_knows_whether_it_reads_the_old_value() -> None:
+def test_a_rule_detects_whether_it_reads_the_old_value() -> None:
     assert compiled_rule("self == oldSelf").check.uses_old
     assert not compiled_rule("self == 'oldSelf'").check.uses_old

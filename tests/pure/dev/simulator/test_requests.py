@@ -2,6 +2,7 @@
 
 import pytest
 
+from gpuplatform.dev.simulator.apiserver.bodies import read_object
 from gpuplatform.dev.simulator.apiserver.errors import ApiError
 from gpuplatform.dev.simulator.apiserver.requests import parse_path
 from gpuplatform.dev.simulator.apiserver.resources import Registry
@@ -12,14 +13,14 @@ REGISTRY = Registry()
 @pytest.mark.parametrize(
     ("path", "what"),
     [
-        ("/apis/batch/v1/namespaces/a/jobs", "jobs.batch"),
+        ("/apis/batch/v1/namespaces/a/cronjobs", "cronjobs.batch"),
         ("/apis/apps/v1/namespaces/a/statefulsets", "statefulsets.apps"),
         ("/api/v1/namespaces/a/resourcequotas", "resourcequotas"),
         (
             "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews",
             "selfsubjectaccessreviews.authorization.k8s.io",
         ),
-        ("/api/v1/namespaces/a/pods/one/exec", "pods/exec"),
+        ("/api/v1/namespaces/a/pods/one/attach", "pods/attach"),
     ],
 )
 def test_a_kind_that_is_not_simulated_is_501(path: str, what: str) -> None:
@@ -36,3 +37,11 @@ def test_an_unknown_kind_is_not_found() -> None:
 
     assert refusal.value.code == 404
     assert parse_path(REGISTRY, "/apis/odd.example.com/v1/odds") is None
+
+
+def test_a_body_in_protobuf_is_unsupported_and_the_error_names_a_command() -> None:
+    with pytest.raises(ApiError) as refusal:
+        read_object(b"k8s\0", "application/vnd.kubernetes.protobuf")
+
+    assert (refusal.value.code, refusal.value.status["reason"]) == (415, "UnsupportedMediaType")
+    assert "kubectl create ... --dry-run=client --output=yaml" in str(refusal.value)

@@ -1,7 +1,13 @@
 import pytest
 
 from gpuplatform.dev.simulator.apiserver.objects import Manifest
-from gpuplatform.dev.simulator.apiserver.schema import apply_defaults, drop_nulls, prune, validate
+from gpuplatform.dev.simulator.apiserver.schema import (
+    apply_defaults,
+    drop_nulls,
+    go_pattern,
+    prune,
+    validate,
+)
 
 PORT: Manifest = {
     "type": "object",
@@ -159,3 +165,21 @@ def test_nulls_of_fields_that_are_not_nullable_are_dropped() -> None:
     drop_nulls(obj, SCHEMA)
 
     assert obj["spec"] == {"maybe": None, "free": {"x": None}}
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text", "matches"),
+    [
+        (r"^[a-z$]+$", "a$b", True),
+        (r"^[^$]+$", "a$b", False),
+        (r"^[]$]+$", "]$", True),
+        (r"^[\]$]+$", "]$", True),
+        (r"^a\$$", "a$", True),
+        (r"^[a]$|^b$", "a\n", False),
+        (r"^[a]$|^b$", "b", True),
+    ],
+)
+def test_a_dollar_sign_in_a_character_class_is_a_character(
+    pattern: str, text: str, matches: bool
+) -> None:
+    assert bool(go_pattern(pattern).search(text)) is matches

@@ -6,7 +6,7 @@ import pytest
 
 from gpuplatform.dev.simulator.apiserver.journal import Journal
 from gpuplatform.dev.simulator.apiserver.objects import Manifest
-from gpuplatform.dev.simulator.apiserver.store import Key, Store
+from gpuplatform.dev.simulator.apiserver.store import Change, Key, Store
 
 
 def key(name: str) -> Key:
@@ -131,3 +131,17 @@ def test_dependents_are_found_by_the_uid_of_their_owner() -> None:
     assert [e.key[3] for e in store.uncontrolled(("", "configmaps"), "default")] == ["free"]
     store.remove(key("child"), child)
     assert store.owned("uid-owner") == []
+
+
+def test_a_listener_that_fails_does_not_affect_others(caplog: pytest.LogCaptureFixture) -> None:
+    store, seen = Store(None), list[str]()
+
+    def fail(change: Change) -> None:
+        raise KeyError(change.entry.key)
+
+    store.listen(fail)
+    store.listen(lambda change: seen.append(change.entry.key[3]))
+    store.commit(key("one"), config_map("one"))
+
+    assert (seen, names(store)) == (["one"], ["one"])
+    assert [record.exc_info is not None for record in caplog.records] == [True]

@@ -3,6 +3,7 @@
 import zlib
 
 from gpuplatform.dev.simulator.apiserver import errors
+from gpuplatform.dev.simulator.apiserver.builtins.jobs import generate_selector
 from gpuplatform.dev.simulator.apiserver.objects import Manifest
 from gpuplatform.dev.simulator.apiserver.store import Store
 from gpuplatform.dev.simulator.apiserver.targets import Target
@@ -33,6 +34,8 @@ def admit(store: Store, target: Target, obj: Manifest) -> None:
         obj["status"] = {"acceptedNames": {"kind": "", "plural": ""}, "storedVersions": names}
     elif target.resource.key == ("", "services"):
         _allocate(obj)
+    elif target.resource.key == ("batch", "jobs"):
+        generate_selector(obj)
 
 
 def _allocate(service: Manifest) -> None:

@@ -4,6 +4,7 @@ from base64 import b64encode
 from collections.abc import Callable
 from typing import TypeAlias
 
+from gpuplatform.dev.simulator.apiserver.builtins.jobs import set_job_defaults
 from gpuplatform.dev.simulator.apiserver.objects import Manifest
 from gpuplatform.dev.simulator.apiserver.resources import Resource
 from gpuplatform.dev.simulator.apiserver.schema import apply_defaults
@@ -106,6 +107,13 @@ def _replica_set(replica_set: Manifest) -> None:
     replica_set.setdefault("status", {"replicas": 0})
 
 
+def _job(job: Manifest) -> None:
+    template = job.setdefault("spec", {}).setdefault("template", {})
+    template.setdefault("metadata", {})
+    _pod_spec(template.setdefault("spec", {}))
+    set_job_defaults(job)
+
+
 def _service(service: Manifest) -> None:
     spec = service.setdefault("spec", {})
     spec.setdefault("type", "ClusterIP")
@@ -169,6 +177,7 @@ _DEFAULTERS: dict[str, Defaulter] = {
     "Pod": _pod,
     "Deployment": _deployment,
     "ReplicaSet": _replica_set,
+    "Job": _job,
     "Service": _service,
     "Secret": _secret,
     "Namespace": _namespace,

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 
 from gpuplatform.dev.simulator.apiserver.builtins import formats
+from gpuplatform.dev.simulator.apiserver.builtins.statuses import pod_status_errors
 from gpuplatform.dev.simulator.apiserver.builtins.type_checks import Checks, bounds, one_of, text
 from gpuplatform.dev.simulator.apiserver.errors import (
     FieldError,
@@ -275,6 +276,8 @@ def pod_errors(pod: Manifest, old: Manifest | None) -> Iterator[FieldError]:
         if image != image.strip():
             here = f"spec.containers[{index}].image"
             yield invalid_value(here, image, "must not have leading or trailing whitespace")
+    if old:
+        yield from pod_status_errors(pod, old)
     if old and _fixed(pod["spec"]) != _fixed(old["spec"]):
         detail = f"pod updates may not change fields other than {_MUTABLE}"
         yield forbidden_value("spec", detail)

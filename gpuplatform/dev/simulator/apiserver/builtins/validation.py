@@ -9,8 +9,10 @@ from gpuplatform.dev.simulator.apiserver.builtins.config_data import (
     secret_errors,
 )
 from gpuplatform.dev.simulator.apiserver.builtins.definitions import definition_errors
+from gpuplatform.dev.simulator.apiserver.builtins.jobs import job_errors
 from gpuplatform.dev.simulator.apiserver.builtins.metadata import annotation_errors, label_errors
 from gpuplatform.dev.simulator.apiserver.builtins.pods import LABEL_OPERATORS, TYPES, pod_errors
+from gpuplatform.dev.simulator.apiserver.builtins.statuses import node_status_errors
 from gpuplatform.dev.simulator.apiserver.builtins.type_checks import type_errors
 from gpuplatform.dev.simulator.apiserver.errors import (
     FieldError,
@@ -200,7 +202,8 @@ def _priority_class(obj: Manifest, old: Manifest | None) -> Iterator[FieldError]
 
 
 def _node(obj: Manifest, _old: Manifest | None) -> Iterator[FieldError]:
-    """Yield the errors of taints. As in Kubernetes, their paths are below `metadata`."""
+    """Yield the errors of status and taints. The paths of taints are below `metadata`."""
+    yield from node_status_errors(obj)
     seen: set[tuple[str, str]] = set()
     for index, taint in enumerate(obj["spec"].get("taints", ())):
         here, key = f"metadata.taints[{index}]", taint.get("key", "")
@@ -227,6 +230,7 @@ _CHECKS: dict[str, Check] = {
     "Pod": pod_errors,
     "Deployment": _deployment,
     "ReplicaSet": _workload,
+    "Job": job_errors,
     "Service": _service,
     "PriorityClass": _priority_class,
     "ConfigMap": config_map_errors,

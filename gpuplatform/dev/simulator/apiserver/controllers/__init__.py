@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import AsyncIterator
 
 from gpuplatform.dev.simulator.apiserver.controllers.definitions import Definitions
@@ -9,6 +10,7 @@ from gpuplatform.dev.simulator.apiserver.controllers.deployments import Deployme
 from gpuplatform.dev.simulator.apiserver.controllers.endpoints import Endpoints
 from gpuplatform.dev.simulator.apiserver.controllers.events import expire_events
 from gpuplatform.dev.simulator.apiserver.controllers.garbage import GarbageCollector
+from gpuplatform.dev.simulator.apiserver.controllers.jobs import Jobs
 from gpuplatform.dev.simulator.apiserver.controllers.loop import Controller
 from gpuplatform.dev.simulator.apiserver.controllers.namespaces import Namespaces
 from gpuplatform.dev.simulator.apiserver.controllers.nodes import Nodes
@@ -17,6 +19,9 @@ from gpuplatform.dev.simulator.apiserver.controllers.replicasets import ReplicaS
 from gpuplatform.dev.simulator.apiserver.controllers.scheduler import Scheduler
 from gpuplatform.dev.simulator.apiserver.store import Change
 from gpuplatform.dev.simulator.apiserver.writes import Writer
+from gpuplatform.dev.simulator.isolation import isolated
+
+log = logging.getLogger(__name__)
 
 
 class Controllers:
@@ -26,14 +31,15 @@ class Controllers:
         """Register listeners for commits. `running` starts the controllers."""
         self._writer = writer
         kinds: tuple[type[Controller], ...] = (
-            *(Definitions, Namespaces, Deployments, ReplicaSets),
+            *(Definitions, Namespaces, Deployments, ReplicaSets, Jobs),
             *(Endpoints, Nodes, Scheduler, GarbageCollector, PodGarbageCollector),
         )
         self._all = [kind(writer) for kind in kinds]
         for controller in self._all:
             writer.store.listen(controller.observe)
             for entry in writer.store.entries():
-                controller.observe(Change("MODIFIED", entry, None))
+                with isolated(log, entry.key):  # The stored state can be odd.
+                    controller.observe(Change("MODIFIED", entry, None))
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:

@@ -211,7 +211,7 @@ class Deployments(Controller):
         idle = [
             e
             for e in old
-            if not e.object["spec"]["replicas"] and not e.object["status"]["replicas"]
+            if not e.object["spec"]["replicas"] and not e.object["status"].get("replicas", 0)
         ]
         for replica_set in sorted(idle, key=lambda e: _revision(e.object))[
             : max(len(idle) - limit, 0)

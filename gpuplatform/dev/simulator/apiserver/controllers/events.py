@@ -12,6 +12,7 @@ from gpuplatform.dev.simulator.apiserver.objects import now
 from gpuplatform.dev.simulator.apiserver.store import Entry
 from gpuplatform.dev.simulator.apiserver.targets import Options, Target
 from gpuplatform.dev.simulator.apiserver.writes import Writer
+from gpuplatform.dev.simulator.isolation import isolated
 
 log = logging.getLogger(__name__)
 
@@ -74,5 +75,6 @@ async def expire_events(writer: Writer) -> None:
             seen = (
                 entry.object.get("lastTimestamp") or entry.object["metadata"]["creationTimestamp"]
             )
-            if seen < oldest:
-                delete(writer.store, Target(events, *entry.key[2:]), DeleteOptions())
+            with isolated(log, entry.key):
+                if seen < oldest:
+                    delete(writer.store, Target(events, *entry.key[2:]), DeleteOptions())

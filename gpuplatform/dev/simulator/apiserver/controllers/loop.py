@@ -77,11 +77,17 @@ class Controller(ABC):
         try:
             self.sync(key)
         except ApiError as error:
-            failures = self._failures[key] = self._failures.get(key, 0) + 1
             log.debug("%s: %s", key, error)
-            self.add_after(key, min(0.1 * 2 ** min(failures, 10), _MAX_BACK_OFF))
+            self._retry_later(key)
+        except Exception:  # An odd object must not end the controller.
+            log.exception("%s: unexpected error", key)
+            self._retry_later(key)
         else:
             self._failures.pop(key, None)
+
+    def _retry_later(self, key: Key) -> None:
+        failures = self._failures[key] = self._failures.get(key, 0) + 1
+        self.add_after(key, min(0.1 * 2 ** min(failures, 10), _MAX_BACK_OFF))
 
     def set_status(self, entry: Entry, status: Manifest) -> None:
         """Write the status of an object if the status has changed."""

@@ -13,6 +13,13 @@ from gpuplatform.dev.simulator.apiserver.targets import Options
 _NOT_READY = "node.kubernetes.io/not-ready"
 _UNREACHABLE = "node.kubernetes.io/unreachable"
 _CORDONED = "node.kubernetes.io/unschedulable"
+_PRESSURES = {
+    "MemoryPressure": "node.kubernetes.io/memory-pressure",
+    "DiskPressure": "node.kubernetes.io/disk-pressure",
+    "PIDPressure": "node.kubernetes.io/pid-pressure",
+    "NetworkUnavailable": "node.kubernetes.io/network-unavailable",
+}
+_MANAGED = {_NOT_READY, _UNREACHABLE, _CORDONED, *_PRESSURES.values()}
 
 
 class Nodes(Controller):
@@ -30,13 +37,12 @@ class Nodes(Controller):
             return
         desired = _desired(entry.object)
         taints = entry.object["spec"].get("taints", [])
-        condition_keys = {_NOT_READY, _UNREACHABLE, _CORDONED}
         managed = {
-            t["key"] for t in taints if t["key"] in condition_keys and t["effect"] == "NoSchedule"
+            t["key"] for t in taints if t["key"] in _MANAGED and t["effect"] == "NoSchedule"
         }
         if managed == desired:
             return
-        kept = [t for t in taints if t["key"] not in condition_keys or t["effect"] != "NoSchedule"]
+        kept = [t for t in taints if t["key"] not in _MANAGED or t["effect"] != "NoSchedule"]
         added = [{"key": name, "effect": "NoSchedule"} for name in sorted(desired)]
         self.writer.change(
             entry, lambda obj: obj["spec"].update(taints=kept + added), Options(manager=MANAGER)
@@ -50,4 +56,9 @@ def _desired(node: Manifest) -> set[str]:
         desired.add(_UNREACHABLE)
     elif ready != "True":
         desired.add(_NOT_READY)
+    desired |= {
+        taint
+        for name, taint in _PRESSURES.items()
+        if condition(node, name).get("status") == "True"
+    }
     return desired

@@ -27,6 +27,11 @@ def requests_of(pod: Manifest) -> Counter[str]:
     return total
 
 
+def priority_of(pod: Manifest) -> int:
+    """Return the priority of a pod, which is 0 by default."""
+    return int(pod["spec"].get("priority") or 0)
+
+
 def _amounts(quantities: dict[str, str]) -> dict[str, int]:
     return {name: Quantity.parse(text).nanos for name, text in quantities.items()}
 
@@ -70,6 +75,12 @@ class Node:
             for name, amount in sorted(requests.items())
             if amount and self.taken[name] + amount > self.allocatable.get(name, 0)
         ]
+
+    def preference(self, pod: Manifest) -> int:
+        """Return the sum of the weights of the preferred node affinities that the node meets."""
+        affinity = pod["spec"].get("affinity", {}).get("nodeAffinity", {})
+        terms = affinity.get("preferredDuringSchedulingIgnoredDuringExecution", ())
+        return sum(term["weight"] for term in terms if _term_holds(term["preference"], self))
 
     def load(self, requests: Counter[str]) -> float:
         """Return the mean utilization of the requested resources after adding `requests`."""

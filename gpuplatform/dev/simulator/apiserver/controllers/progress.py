@@ -49,12 +49,13 @@ def _set_progressing(deployment: Manifest, status: Manifest, new: Manifest | Non
     if new is None:
         return
     name = new["metadata"]["name"]
-    settled = present.get("reason") == _DONE and name in present["message"]
+    message_names_it = name in present.get("message", "")
+    settled = present.get("reason") == _DONE and message_names_it
     if _is_complete(deployment, status):
         _progress(status, "True", _DONE, f'ReplicaSet "{name}" has successfully progressed.')
     elif settled and status.get("replicas", 0) == status.get("updatedReplicas", 0):
         return
-    elif not present or (name not in present["message"]):
+    elif not present or not message_names_it:
         _progress(status, "True", "NewReplicaSetCreated", f'Created new replica set "{name}"')
     elif _has_progressed(deployment.get("status", {}), status):
         message = f'ReplicaSet "{name}" is progressing.'
@@ -94,13 +95,13 @@ def _old_replicas(status: Manifest) -> int:
 
 
 def _set_failure(status: Manifest, replica_sets: list[Manifest]) -> None:
-    kept = [c for c in status["conditions"] if c["type"] != "ReplicaFailure"]
+    kept = [c for c in status["conditions"] if c.get("type") != "ReplicaFailure"]
     failures = [condition(replica_set, "ReplicaFailure") for replica_set in replica_sets]
     found = next(filter(None, failures), None)
     if found is None:
         status["conditions"] = kept
         return
-    copied = {name: found[name] for name in ("type", "status", "reason", "message")}
+    copied = {name: found.get(name, "") for name in ("type", "status", "reason", "message")}
     set_condition(status, copied)
 
 
@@ -112,5 +113,6 @@ def next_deadline(deployment: Manifest, status: Manifest) -> datetime | None:
     present = condition({"status": status}, "Progressing")
     if present.get("status") != "True" or present.get("reason") == _DONE:
         return None
-    since = clock.parse_rfc3339(present["lastUpdateTime"])
+    updated_at = present.get("lastUpdateTime")
+    since = clock.parse_rfc3339(updated_at) if updated_at else clock.now()
     return since + timedelta(seconds=deployment["spec"]["progressDeadlineSeconds"])

@@ -1,33 +1,6 @@
 import pytest
 
-from gpuplatform.dev.simulator.kubelet.behaviour import (
-    Exit,
-    behaviour_of,
-    exit_of,
-    full_reference,
-)
-
-
-@pytest.mark.parametrize(
-    ("command", "end"),
-    [
-        pytest.param([], None, id="nothing runs for ever"),
-        pytest.param(["nginx", "-g"], None, id="an unknown program runs for ever"),
-        pytest.param(["true"], Exit(0), id="true"),
-        pytest.param(["/bin/false"], Exit(1), id="false with a path"),
-        pytest.param(["exit", "3"], Exit(3), id="exit"),
-        pytest.param(["sleep", "infinity"], None, id="sleep for ever"),
-        pytest.param(["sleep", "2"], Exit(0, 2.0), id="sleep"),
-        pytest.param(["sh", "-c", "exit 3"], Exit(3), id="a script"),
-        pytest.param(["sh", "-c", "sleep 2; exit 3"], Exit(3, 2.0), id="a script that sleeps"),
-        pytest.param(["sh", "-c", "echo hi && false"], Exit(1), id="the last word counts"),
-        pytest.param(["sh", "-c", "exit 1; sleep 9"], Exit(1), id="exit ends a script"),
-        pytest.param(["sh", "-c", "serve --port 80"], None, id="a script with a server"),
-        pytest.param(["sh", "-c", "echo 'unclosed"], None, id="a script that is none"),
-    ],
-)
-def test_a_command_determines_the_exit(command: list[str], end: Exit | None) -> None:
-    assert exit_of(command) == end
+from gpuplatform.dev.simulator.kubelet.behaviour import behaviour_of, full_reference
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The simulated kubelet expands what a kubelet expands."""
+"""The simulated kubelet expands variables like a real kubelet."""
 
 import pytest
 

@@ -3,11 +3,14 @@ from typing import Any
 
 import pytest
 
-from gpuplatform.dev.simulator.kubelet.containers import Timing, go_duration, timestamp
+from gpuplatform.dev.simulator.kubelet.containers import Timing
+from gpuplatform.dev.simulator.kubelet.options import GPU
 from gpuplatform.dev.simulator.kubelet.pods import NodeContext, PodHistory, Step, step
+from gpuplatform.dev.simulator.kubelet.texts import go_duration, timestamp
 
+SLICE = "nvidia.com/mig-1g.10gb"
 START = 1_800_000_000.0
-PLACE = NodeContext("10.100.0.1", "10.200.0.1", Timing(1.0, 10.0), free_gpus=8)
+PLACE = NodeContext("10.100.0.1", "10.200.0.1", Timing(1.0, 10.0), free_devices={GPU: 8})
 
 
 class Life:
@@ -191,7 +194,7 @@ def test_a_held_pod_stays_terminating() -> None:
     life.run(5)
     life.delete(grace=6)
     held = NodeContext(
-        "10.100.0.1", "10.200.0.1", Timing(1, 10), free_gpus=8, hold_terminating=True
+        "10.100.0.1", "10.200.0.1", Timing(1, 10), free_devices={GPU: 8}, hold_terminating=True
     )
 
     assert life.at(100, held) == Step()
@@ -202,7 +205,10 @@ def test_an_evicted_pod_fails_with_the_message_of_the_node() -> None:
     life = Life()
     life.run(5)
 
-    life.at(6, NodeContext("10.100.0.1", "10.200.0.1", Timing(1, 10), free_gpus=8, evict=True))
+    life.at(
+        6,
+        NodeContext("10.100.0.1", "10.200.0.1", Timing(1, 10), free_devices={GPU: 8}, evict=True),
+    )
 
     assert life.pod["status"]["phase"] == "Failed"
     assert life.pod["status"]["reason"] == "Evicted"
@@ -213,10 +219,28 @@ def test_a_pod_without_free_gpus_is_rejected() -> None:
     life = Life()
     life.pod["spec"]["containers"][0]["resources"] = {"limits": {"nvidia.com/gpu": "2"}}
 
-    life.at(0, NodeContext("10.100.0.1", "10.200.0.1", Timing(1, 10), free_gpus=1))
+    life.at(0, NodeContext("10.100.0.1", "10.200.0.1", Timing(1, 10), free_devices={GPU: 1}))
 
     assert life.pod["status"]["reason"] == "UnexpectedAdmissionError"
     assert "Requested: 2, Available: 1" in life.pod["status"]["message"]
+
+
+def test_each_device_of_a_node_is_admitted_separately() -> None:
+    free = {GPU: 0, SLICE: 2}
+    context = NodeContext("10.100.0.1", "10.200.0.1", Timing(1, 10), free_devices=free)
+
+    admitted, rejected, unknown = Life(), Life(), Life()
+    for life, limits in (
+        (admitted, {SLICE: "2"}),
+        (rejected, {SLICE: "3"}),
+        (unknown, {"example.com/other": "1k"}),
+    ):
+        life.pod["spec"]["containers"][0]["resources"] = {"limits": limits}
+        life.at(0, context)
+
+    assert rejected.pod["status"]["reason"] == "UnexpectedAdmissionError"
+    assert f"{SLICE}. Requested: 3, Available: 2" in rejected.pod["status"]["message"]
+    assert {one.pod["status"].get("reason") for one in (admitted, unknown)} == {None}
 
 
 def test_durations_have_the_format_of_go() -> None:

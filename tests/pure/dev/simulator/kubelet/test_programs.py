@@ -5,22 +5,22 @@ from typing import Any
 
 import pytest
 
-from gpuplatform.dev.simulator.kubelet.containers import Timing, timestamp
+from gpuplatform.dev.simulator.kubelet.containers import Timing
+from gpuplatform.dev.simulator.kubelet.options import GPU
 from gpuplatform.dev.simulator.kubelet.pods import NodeContext, PodHistory, Step, step
+from gpuplatform.dev.simulator.kubelet.probes import LIVENESS, ProbeFailure
 from gpuplatform.dev.simulator.kubelet.programs import (
-    Probe,
     ProcessReport,
     environment,
     module_of,
     pod_ports,
-    readiness_probe,
     running_programs,
-    stop_hook,
 )
+from gpuplatform.dev.simulator.kubelet.texts import timestamp
 from gpuplatform.images import ECHO_IMAGE, SIDECAR_COMMAND
 
 START = 1_800_000_000.0
-PLACE = NodeContext("10.100.0.1", "10.200.0.1", Timing(0.0, 10.0), free_gpus=8)
+PLACE = NodeContext("10.100.0.1", "10.200.0.1", Timing(0.0, 10.0), free_devices={GPU: 8})
 
 
 class Life:
@@ -147,14 +147,33 @@ def test_paths_and_addresses_are_translated() -> None:
     }
 
 
-def test_probe_and_hook_are_parsed() -> None:
-    requested = {"path": "/drain", "port": 1, "httpHeaders": [{"name": "A", "value": "b"}]}
-    container = {
-        "readinessProbe": {"httpGet": {"port": 2}},
-        "lifecycle": {"preStop": {"httpGet": requested}},
-    }
+def test_a_process_that_has_not_started_is_not_ready() -> None:
+    life = Life()
+    life.at(0)
 
-    assert readiness_probe(container) == Probe("/", 2, {})
-    assert stop_hook(container) == Probe("/drain", 1, {"A": "b"})
-    assert readiness_probe({}) is None
-    assert stop_hook({"lifecycle": {"preStop": {"exec": {}}}}) is None
+    life.at(1, ProcessReport(is_ready=False, is_started=False))
+    assert (life.status["started"], life.status["ready"]) == (False, False)
+    life.at(2, ProcessReport(is_ready=False))
+    assert (life.status["started"], life.status["ready"]) == (True, False)
+
+
+def test_a_failed_probe_of_a_process_is_reported_once() -> None:
+    life = Life()
+    life.at(0)
+    failed = ProcessReport(is_ready=False, failure=ProbeFailure(LIVENESS, "no"))
+
+    first, second = life.at(1, failed), life.at(2, failed)
+
+    assert [event.reason for event in first.events] == ["Unhealthy", "Killing"]
+    assert second.events == ()
+    assert "running" in life.status["state"]
+
+
+def test_the_log_of_a_failed_process_is_its_message() -> None:
+    life = Life()
+    life.pod["spec"]["containers"][0]["terminationMessagePolicy"] = "FallbackToLogsOnError"
+    life.at(0)
+
+    life.at(1, ProcessReport(is_ready=False, exit_code=1, output="no model\n"))
+
+    assert life.status["state"]["terminated"]["message"] == "no model\n"

@@ -1,0 +1,133 @@
+"""The capacity queue in the admin, and the pages of units that wait."""
+
+import re
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+from gpuplatform.tenancy.selectors import tenant_by_name
+from tests.factories.admin_steps import confirm, press
+from tests.factories.unit_rows import catalogued, spec_row, unit_row
+from tests.fakes.installed import broker, cluster
+from units.models import CapacityRequest, GpuUnit
+from units.phases import QUEUE_CAUSES, QueueCause, UnitPhase
+from units.requests import GpuUnitCreate
+from units.services.units import unit_create, unit_start
+
+__all__ = ["broker", "cluster"]
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("cluster")]
+
+QUEUE = reverse("admin:units_capacityrequest_changelist")
+UNITS = reverse("admin:units_activeunit_changelist")
+
+
+def page(client: Client, url: str, **query: str) -> str:
+    response = client.get(url, query)
+    assert response.status_code == 200, response
+    return response.content.decode()
+
+
+def ask(name: str) -> None:
+    body = {
+        "operationID": f"create-{name}",
+        "name": name,
+        "specName": "g1.1",
+        "image": "example.com/a:1",
+        "wait": {"maxSeconds": 3600},
+    }
+    catalogued("g1.1")
+    unit_create(tenant=tenant_by_name(), body=GpuUnitCreate.parse(body))
+
+
+def test_the_queue_shows_position_cause_and_next_step(operator_client: Client) -> None:
+    spec_row(is_top_up_paused=True)
+    for name in ("one", "two"):
+        ask(name)
+
+    text = page(operator_client, QUEUE)
+
+    explained = QUEUE_CAUSES[QueueCause.TOP_UP_PAUSED]
+    assert text.index("<b>one</b>") < text.index("<b>two</b>")
+    assert explained.meaning in text
+    assert explained.next_step in text
+    assert "create-two" in text
+
+
+def test_an_empty_queue_explains_itself(operator_client: Client) -> None:
+    assert "No request waits for stock." in page(operator_client, QUEUE)
+
+
+def test_a_row_leads_to_the_page_of_its_unit(operator_client: Client) -> None:
+    ask("one")
+    request = CapacityRequest.objects.get()
+
+    answer = operator_client.get(reverse("admin:units_capacityrequest_change", args=[request.pk]))
+
+    target = reverse("admin:units_activeunit_change", args=[request.unit_id])
+    assert (answer.status_code, answer["Location"]) == (302, target)
+
+
+def test_a_waiting_start_is_shown_on_the_list_and_the_page_of_the_unit(
+    operator_client: Client,
+) -> None:
+    unit = unit_row(UnitPhase.STOPPED, name="trainer", is_suspended=True)
+    unit_start(tenant=tenant_by_name(), name="trainer", operation_id="start-1")
+    url = reverse("admin:units_activeunit_change", args=[unit.pk])
+
+    listed, shown = page(operator_client, UNITS), page(operator_client, url)
+
+    for text in (listed, shown):
+        assert "Waiting for capacity" in text
+    assert "Queue position" in shown
+    assert "start-1" in shown
+    assert GpuUnit.objects.get(pk=unit.pk).phase == UnitPhase.STOPPED
+
+
+def test_the_tabs_count_a_waiting_start_as_waiting(operator_client: Client) -> None:
+    unit_row(UnitPhase.STOPPED, name="stopped", is_suspended=True)
+    unit_row(UnitPhase.STOPPED, name="trainer", is_suspended=True)
+    unit_start(tenant=tenant_by_name(), name="trainer", operation_id="start-1")
+    ask("one")
+
+    def listed(tab: str) -> set[str]:
+        text = page(operator_client, UNITS, phase=tab)
+        return {name for name in ("stopped", "trainer", "one") if f">{name}</a>" in text}
+
+    assert listed("WaitingForCapacity") == {"trainer", "one"}
+    assert listed("Stopped") == {"stopped"}
+    assert listed("Pending") == set()
+    tabs = dict(re.findall(r'phase=(\w+)".*?<b>(\d+)</b>', page(operator_client, UNITS)))
+    assert {name: tabs[name] for name in ("WaitingForCapacity", "Stopped", "Pending")} == {
+        "WaitingForCapacity": "2",
+        "Stopped": "1",
+        "Pending": "0",
+    }
+
+
+def test_waiting_units_and_the_queue_show_priority_and_gpus(operator_client: Client) -> None:
+    spec_row(gpu=4)
+    ask("one")
+    CapacityRequest.objects.update(priority=7, is_preemptible=True)
+    unit = GpuUnit.objects.get(name="one")
+    url = reverse("admin:units_activeunit_change", args=[unit.pk])
+
+    listed, shown = page(operator_client, QUEUE), page(operator_client, url)
+
+    assert "7, preemptible" in listed
+    assert "7, preemptible" in shown
+    assert re.search(r"<dt>GPUs</dt><dd><bdi>4", shown)
+    assert unit.gpu == 0, "a waiting unit does not count to the GPUs of its tenant"
+
+
+def test_operators_limit_the_priority_of_a_tenant(operator_client: Client) -> None:
+    tenant = tenant_by_name()
+
+    confirm(operator_client, press(operator_client, "limit", tenant, maxPriority="40"))
+
+    tenant.refresh_from_db()
+    assert tenant.max_priority == 40
+    assert "400" in press(operator_client, "limit", tenant, maxPriority="400")
+    tenant.refresh_from_db()
+    assert tenant.max_priority == 40

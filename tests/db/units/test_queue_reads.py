@@ -1,0 +1,163 @@
+"""The statements that read parts of a queue agree with the pure order of the whole queue."""
+
+import random
+from datetime import timedelta
+
+import pytest
+from django.db import connection
+from django.db.models.functions import Now
+from django.test.utils import CaptureQueriesContext
+
+from gpuplatform.tenancy.models import Tenant
+from gpuplatform.tenancy.selectors import tenant_by_name
+from tests.factories.unit_rows import spec_row, stock_row, unit_row
+from tests.fakes.preemption import SPEC, ask, create
+from tests.fakes.unit_world import UnitWorld
+from units import waiting
+from units.core.queue import (
+    QueueRequest,
+    QueueTenant,
+    eligible,
+    in_order,
+    lane,
+    left_over,
+    next_grant,
+)
+from units.models import CapacityRequest, GpuUnit
+from units.queue_statements import positions
+from units.selectors import claimable_stock
+from units.waiting import gpus_held, places_of_units, spec_queue
+
+pytestmark = pytest.mark.django_db
+
+OTHER = "example.com/other"
+
+
+@pytest.fixture(params=range(4))
+def chance(request: pytest.FixtureRequest) -> random.Random:
+    return random.Random(request.param)
+
+
+def fill(chance: random.Random, number: int = 24) -> dict[int, QueueTenant]:
+    """Open requests of several tenants and classes; return arbitrary tenants."""
+    spec_row(gpu=2)
+    Tenant.objects.update(max_priority=100)
+    for n in range(number):
+        ask(f"u{n}", f"t{chance.randrange(4)}")
+    for row in CapacityRequest.objects.all():
+        CapacityRequest.objects.filter(pk=row.pk).update(
+            asked_at=Now() - timedelta(seconds=chance.randrange(4)),
+            count=chance.choice([1, 1, 2, 3]),
+            priority=chance.choice([0, 0, 9]),
+            is_preemptible=chance.random() < 0.3,
+            resource_name=chance.choice(["", "", OTHER]),
+        )
+    return {
+        tenant: QueueTenant(
+            weight=chance.choice([1, 3]),
+            held=chance.randrange(3),
+            limit=chance.choice([None, 3, 6]),
+            is_active=chance.random() < 0.8,
+        )
+        for tenant in CapacityRequest.objects.values_list("tenant_id", flat=True).distinct()
+    }
+
+
+def whole(free: list[int], others: list[int]) -> list[QueueRequest]:
+    return [
+        QueueRequest(
+            number=row.pk,
+            tenant=row.tenant_id,
+            size=row.count,
+            gpus=row.count * 2,
+            priority=row.priority,
+            is_preemptible=row.is_preemptible,
+            asked_at=row.asked_at.timestamp(),
+            fits=frozenset(others) if row.resource_name else None,
+        )
+        for row in CapacityRequest.objects.all()
+    ]
+
+
+def test_positions_are_those_of_the_pure_order(world: UnitWorld, chance: random.Random) -> None:
+    tenants = fill(chance)
+    requests = whole([], [])
+    first = eligible(requests, tenants)
+    line = first + [one for one in in_order(requests, tenants) if one not in first]
+
+    found = positions(SPEC, tenants)
+
+    assert list(found) == [one.number for one in line]
+    assert list(found.values()) == list(range(1, len(line) + 1))
+    some = {one.number for one in line[3::5]}
+    assert positions(SPEC, tenants, some) == {n: found[n] for n in found if n in some}
+
+
+def test_the_first_rows_of_each_lane_decide_as_the_whole_queue(
+    world: UnitWorld, chance: random.Random, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tenants = fill(chance)
+    free = [stock_row(gpu=2).pk for _ in range(chance.randrange(1, 6))]
+    others = [stock_row(gpu=2, resource_name=OTHER).pk for _ in range(chance.randrange(2))]
+    monkeypatch.setattr(waiting, "queue_tenants", lambda ids: {one: tenants[one] for one in ids})
+    requests, rows = whole(free, others), free + others
+    last = QueueRequest(2**62, requests[0].tenant, gpus=2, priority=5)
+
+    grant = spec_queue(SPEC).next_grant()
+    part = spec_queue(SPEC, depth=None)
+
+    assert grant == next_grant(requests, tenants, rows)
+    assert part.left_over(last) == left_over(requests, tenants, rows, last)
+    assert len(spec_queue(SPEC).requests) == len({lane(one) for one in requests})
+
+
+def test_a_request_with_a_hold_is_read_behind_its_lane(world: UnitWorld) -> None:
+    first, second = ask("one"), ask("two")
+    CapacityRequest.objects.filter(pk=second.pk).update(hold_begun_at=Now())
+
+    assert {one.number for one in spec_queue(SPEC).requests} == {first.pk, second.pk}
+
+
+def test_the_number_of_statements_does_not_depend_on_the_queue(world: UnitWorld) -> None:
+    counts = []
+    for number in (1, 12):
+        opened = [ask(f"w{number}-{n}") for n in range(number)]
+        with CaptureQueriesContext(connection) as captured:
+            places_of_units([opened[-1].unit_id])
+        counts.append(len(captured))
+
+    assert counts == [6, 6]
+
+
+def test_claimed_stock_and_units_that_hold_gpus_count(world: UnitWorld) -> None:
+    stock_row()
+    owner = Tenant.objects.create(name="a", namespace="tenant-a")
+    create(owner, "claims")
+    for phase, changes in (
+        ("Ready", {"gpu": 2}),
+        ("Failed", {"gpu": 4}),
+        ("Stopped", {"gpu": 8}),
+        ("Succeeded", {"gpu": 16, "is_ended": True}),
+        ("Ready", {"gpu": 32, "deleted_at": Now()}),
+    ):
+        unit_row(phase, tenant=owner, **changes)
+
+    assert gpus_held([owner.pk, tenant_by_name().pk]) == {owner.pk: 1 + 2 + 4}
+    assert gpus_held([]) == {}
+
+
+def test_stock_that_becomes_ready_is_left_to_the_request_that_needs_its_resource(
+    world: UnitWorld,
+) -> None:
+    first, second = ask("one"), ask("two")
+    CapacityRequest.objects.filter(pk=first.pk).update(resource_name=OTHER)
+    CapacityRequest.objects.filter(pk=second.pk).update(priority=0)
+    coming = stock_row("Progressing", resource_name=OTHER)
+    free = stock_row()
+    queue = spec_queue(SPEC, depth=None)
+    last = QueueRequest(2**62, tenant_by_name().pk + 1)
+
+    GpuUnit.objects.filter(pk=coming.pk).update(phase="Ready")
+
+    rows = queue.only(claimable_stock(SPEC), [free.pk], last)
+    assert [row.pk for row in rows] == [free.pk]

@@ -1,0 +1,86 @@
+"""Reads groups of units. A group exists as long as one of its units does."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from django.db.models import Exists, OuterRef, QuerySet
+
+from gpuplatform.errors import NotFound
+from gpuplatform.kube.fields import number
+from units.core.groups import group_phase
+from units.models import GpuUnit
+from units.phases import UnitPhase, UnitRole
+from units.selectors import units_live
+from units.waiting_units import show_waiting
+
+
+@dataclass(frozen=True, slots=True)
+class UnitGroupState:
+    """A group with its units, as they are displayed."""
+
+    first: GpuUnit
+    """The unit with the smallest id, which represents the group in lists."""
+    members: Sequence[GpuUnit]
+    """The units by rank."""
+
+    @property
+    def size(self) -> int:
+        """The number of units of the complete group."""
+        return number(self.first.spec, "group", "size")
+
+    @property
+    def phase(self) -> UnitPhase:
+        """The phase of the group."""
+        return group_phase([one.phase for one in self.members], self.size)
+
+    @property
+    def ready(self) -> int:
+        """The number of ready units."""
+        return sum(one.phase == UnitPhase.READY for one in self.members)
+
+
+def first_members() -> QuerySet[GpuUnit]:
+    """Return the first unit of each group that exists or is being created, newest group first."""
+    earlier = GpuUnit.objects.filter(
+        role=UnitRole.ACTIVE,
+        namespace=OuterRef("namespace"),
+        group_name=OuterRef("group_name"),
+        deleted_at__isnull=True,
+        pk__lt=OuterRef("pk"),
+    )
+    return units_live(UnitRole.ACTIVE).exclude(group_name="").exclude(Exists(earlier))
+
+
+def members_live(namespace: str, name: str) -> QuerySet[GpuUnit]:
+    """Return the units of a group that exist or are being created, by rank."""
+    rows = units_live(UnitRole.ACTIVE).filter(namespace=namespace, group_name=name)
+    return rows.order_by("group_rank", "id")
+
+
+def group_states(firsts: Sequence[GpuUnit]) -> list[UnitGroupState]:
+    """Return the groups of these first units, in the same order. Runs one query."""
+    found: dict[tuple[str, str], list[GpuUnit]] = {
+        (one.namespace, one.group_name): [] for one in firsts
+    }
+    rows = units_live(UnitRole.ACTIVE).filter(
+        namespace__in={one.namespace for one in firsts},
+        group_name__in={one.group_name for one in firsts},
+    )
+    for row in rows.order_by("group_rank", "id") if firsts else ():
+        found.get((row.namespace, row.group_name), []).append(row)
+    show_waiting([row for members in found.values() for row in members])
+    return [UnitGroupState(one, found[one.namespace, one.group_name]) for one in firsts]
+
+
+def group_get(namespace: str, name: str) -> UnitGroupState:
+    """Return a group.
+
+    Raises:
+        NotFound: If no unit of the group exists or is being created.
+    """
+    firsts = first_members().filter(namespace=namespace, group_name=name)
+    states = group_states(list(firsts[:1]))
+    if not states:
+        msg = f"Unit group '{name}' not found in namespace '{namespace}'."
+        raise NotFound(msg)
+    return states[0]

@@ -1,0 +1,338 @@
+"""Reads the queue of a GPU spec: open requests, their tenants, and free stock.
+
+The pure rules of `units.core.queue` decide; the services write. Hints ask a worker to run the
+matcher. They are sent after the commit, and only if a request is open.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Final
+
+from django.db import connection, transaction
+from django.db.models import Exists, F, OuterRef, Q, QuerySet, Sum, Window
+from django.db.models.functions import RowNumber
+
+from gpuplatform import clock
+from gpuplatform.operations.registry import QueuePlace
+from gpuplatform.queueing import Queue, enqueue
+from inventory.models import GpuSpec
+from units.core.estimate import RECENT_GRANTS, PastGrant, estimate
+from units.core.queue import (
+    Hold,
+    NextGrant,
+    QueueRequest,
+    QueueTenant,
+    left_over,
+    may_hold,
+    next_grant,
+)
+from units.models import CapacityRequest, GpuUnit
+from units.phases import RequestPhase
+from units.queue_statements import OpenRequest, first_requests, positions
+from units.selectors import claimable_stock
+
+MATCH_TASK: Final = "units.match_requests"
+"""The name of the task that runs the matcher. Its argument is the id of an open request."""
+
+OPEN: Final = Q(phase=RequestPhase.OPEN)
+
+
+def requests_open(spec_name: str) -> QuerySet[CapacityRequest]:
+    """Return the open requests of a GPU spec."""
+    return CapacityRequest.objects.filter(OPEN, spec_name=spec_name)
+
+
+def requests_held(spec_name: str) -> QuerySet[CapacityRequest]:
+    """Return the open requests of a GPU spec for which free stock is held."""
+    return requests_open(spec_name).filter(hold_begun_at__isnull=False)
+
+
+def unless_queued(free: QuerySet[GpuUnit], spec_name: str) -> QuerySet[GpuUnit]:
+    """Return the rows of `free`, or none while a request of the GPU spec is open.
+
+    The condition is part of the statement that selects the row: a row that became ready after a
+    request was opened is never selected.
+    """
+    return free.exclude(Exists(requests_open(spec_name)))
+
+
+def unless_wanted(
+    free: QuerySet[GpuUnit], spec_name: str, *, tenant: int, priority: int, is_preemptible: bool
+) -> QuerySet[GpuUnit]:
+    """Return the rows of `free` that no open request of the GPU spec can use.
+
+    None is left for a lane with an open request. The conditions are part of the statement that
+    selects the row, as in `unless_queued`. The order leaves these rows in any case; whether it
+    leaves others is known only with the turn of the GPU spec.
+    """
+    requests = requests_open(spec_name)
+    lane = requests.filter(tenant=tenant, priority=priority, is_preemptible=is_preemptible)
+    users = requests.filter(resource_name__in=("", OuterRef("resource_name")))
+    return free.exclude(Exists(users)).exclude(Exists(lane))
+
+
+def gpu_limit(_tenant: int) -> int | None:
+    """Return the maximum number of GPUs of a tenant, or `None`: tenants have no quotas."""
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class SpecQueue:
+    """The queue of a GPU spec at one moment."""
+
+    requests: Sequence[QueueRequest] = ()
+    tenants: Mapping[int, QueueTenant] = field(default_factory=dict)
+    free: Sequence[int] = ()
+    """The ids of the claimable rows of stock, oldest first."""
+    holds: Mapping[int, Hold] = field(default_factory=dict)
+    """The hold for each request, by its number."""
+    pause_until: float = 0.0
+    now: float = 0.0
+    gpus: int = 0
+    """Number of GPUs of one row."""
+
+    def next_grant(self) -> NextGrant:
+        """Return the next grant, and the rows that are held for the head."""
+        return next_grant(self.requests, self.tenants, self.free, self._may_hold)
+
+    def left_over(self, last: QueueRequest) -> tuple[int, ...]:
+        """Return the rows that a request may take that does not wait."""
+        return left_over(self.requests, self.tenants, self.free, last, self._may_hold)
+
+    def only(
+        self, free: QuerySet[GpuUnit], rows: Collection[int], request: QueueRequest
+    ) -> QuerySet[GpuUnit]:
+        """Return `free`, the claimable stock, with the condition that it is one of `rows`.
+
+        If all requests may take any free row, the condition is omitted: it would contain hundreds
+        of ids, and a row that has become ready since is as good. Otherwise, such a row can be the
+        only one that an earlier request can use.
+        """
+        is_any = all(one.fits is None for one in (request, *self.requests))
+        is_any = is_any and len(rows) == len(self.free)
+        return free if is_any else free.filter(pk__in=rows)
+
+    def _may_hold(self, request: QueueRequest) -> bool:
+        hold = self.holds.get(request.number, Hold())
+        return may_hold(hold, self.pause_until, self.now)
+
+
+def spec_queue(
+    spec_name: str,
+    *,
+    without: Collection[int] = (),
+    tenant: int | None = None,
+    depth: int | None = 1,
+) -> SpecQueue:
+    """Return the part of the queue of a GPU spec that decides the next grants.
+
+    Within a lane, no request overtakes an older one, so that only the first requests of each lane
+    can be granted: with `depth` grants, the first `depth` ones. Requests with a hold are included.
+
+    Args:
+        spec_name: The name of the GPU spec.
+        without: The ids of requests to leave out.
+        tenant: The id of a tenant to include although it has no open request.
+        depth: The number of grants that the part decides, or `None` for one of each free row.
+    """
+    spec = GpuSpec.objects.filter(name=spec_name).only("gpu", "hold_pause_until").first()
+    gpus = 0 if spec is None else spec.gpu
+    free = list(claimable_stock(spec_name).values_list("id", "resource_name"))
+    rows = first_requests(
+        spec_name,
+        len(free) if depth is None else depth,
+        usable={name for _, name in free},
+        without=without,
+    )
+    fits = _rows_by_resource(free)
+    tenants = {row.tenant for row in rows} | ({tenant} if tenant is not None else set())
+    return SpecQueue(
+        requests=[_request(row, gpus, fits) for row in rows],
+        tenants=queue_tenants(tenants),
+        free=[row_id for row_id, _ in free],
+        holds={row.number: Hold(row.hold_begun_at, row.hold_times) for row in rows},
+        pause_until=0.0 if spec is None else _seconds(spec.hold_pause_until),
+        now=clock.now().timestamp(),
+        gpus=gpus,
+    )
+
+
+def _rows_by_resource(free: Iterable[tuple[int, str]]) -> dict[str, frozenset[int]]:
+    found: dict[str, set[int]] = defaultdict(set)
+    for row_id, resource_name in free:
+        found[resource_name].add(row_id)
+    return {name: frozenset(rows) for name, rows in found.items()}
+
+
+def _request(row: OpenRequest, gpus: int, fits: Mapping[str, frozenset[int]]) -> QueueRequest:
+    return QueueRequest(
+        number=row.number,
+        tenant=row.tenant,
+        size=row.size,
+        gpus=row.size * gpus,
+        priority=row.priority,
+        is_preemptible=row.is_preemptible,
+        asked_at=row.asked_at,
+        fits=fits.get(row.resource_name, frozenset()) if row.resource_name else None,
+    )
+
+
+def queue_tenants(ids: Iterable[int]) -> dict[int, QueueTenant]:
+    """Return the tenants with the values on which the order depends, by id."""
+    wanted = sorted(ids)
+    held = gpus_held(wanted)
+    return {one: QueueTenant(held=held[one], limit=gpu_limit(one)) for one in wanted}
+
+
+_HELD: Final = """
+WITH claim AS (
+    SELECT o.tenant_id, COALESCE(o.object_row, 0) AS unit, s.gpu
+    FROM units_gpuunit s JOIN operations_operation o ON o.id = s.claimed_by_id
+    WHERE o.tenant_id = ANY(%(tenants)s) AND s.deletion_requested_at IS NULL
+)
+SELECT tenant_id, sum(gpu) FROM (
+    SELECT tenant_id, gpu FROM claim
+    UNION ALL
+    SELECT tenant_id, gpu FROM units_gpuunit
+    WHERE role = 'active' AND deleted_at IS NULL AND tenant_id = ANY(%(tenants)s)
+      AND NOT (phase = 'Stopped' OR is_ended) AND id NOT IN (SELECT unit FROM claim)
+) held GROUP BY tenant_id
+"""
+"""The condition of units that hold GPUs is `RELEASED` of `units.models`."""
+
+
+def gpus_held(tenants: Sequence[int]) -> Counter[int]:
+    """Return the number of GPUs that count for each tenant.
+
+    These are the GPUs of claimed stock, and of units that have not released theirs. A unit that
+    starts again while its pods terminate counts once.
+    """
+    if not tenants:
+        return Counter()
+    with connection.cursor() as cursor:
+        cursor.execute(_HELD, {"tenants": list(tenants)})
+        return Counter(dict(cursor.fetchall()))
+
+
+def _seconds(at: datetime | None) -> float:
+    return 0.0 if at is None else at.timestamp()
+
+
+def places_in(spec_names: Iterable[str]) -> dict[int, QueuePlace]:
+    """Return the places of all open requests of GPU specs, in order, by the id of the request."""
+    return _places(dict.fromkeys(sorted(set(spec_names))))
+
+
+def places_of_units(units: Collection[int]) -> dict[int, QueuePlace]:
+    """Return the places of the units that wait, by the id of the unit."""
+    rows = CapacityRequest.objects.filter(OPEN, unit__in=units)
+    found = list(rows.values_list("id", "unit_id", "spec_name"))
+    # All units that a waiting operation has to create have its place.
+    group = GpuUnit.objects.filter(
+        pk__in=units, uid="", operation__capacity_request__phase=RequestPhase.OPEN
+    ).exclude(group_name="")
+    request = "operation__capacity_request"
+    found += group.values_list(f"{request}__id", "pk", f"{request}__spec_name")
+    return _places_by_owner(found)
+
+
+def places_of_operations(operations: Collection[int]) -> dict[int, QueuePlace]:
+    """Return the places of the operations that wait for stock, by the id of the operation."""
+    rows = CapacityRequest.objects.filter(OPEN, operation__in=operations)
+    return _places_by_owner(rows.values_list("id", "operation_id", "spec_name"))
+
+
+def position_of(request: CapacityRequest) -> int | None:
+    """Return the position of an open request, or `None` if it has expired."""
+    tenants = _tenants_waiting(request.spec_name)
+    return positions(request.spec_name, tenants, [request.pk]).get(request.pk)
+
+
+def _places_by_owner(rows: Iterable[tuple[int, int, str]]) -> dict[int, QueuePlace]:
+    owners: dict[int, set[int]] = defaultdict(set)
+    numbers: dict[str, list[int]] = defaultdict(list)
+    for number, owner, name in rows:
+        owners[number].add(owner)
+        numbers[name].append(number)
+    places = _places(numbers)
+    return {owner: place for number, place in places.items() for owner in owners[number]}
+
+
+def _places(wanted: Mapping[str, Collection[int] | None]) -> dict[int, QueuePlace]:
+    """Return the places of requests by GPU spec, in order; `None` means all requests."""
+    grants = past_grants(wanted.keys())
+    return {
+        number: QueuePlace(position, estimate(position - 1, grants[name]))
+        for name, numbers in wanted.items()
+        for number, position in positions(name, _tenants_waiting(name), numbers).items()
+    }
+
+
+def _tenants_waiting(spec_name: str) -> dict[int, QueueTenant]:
+    rows = requests_open(spec_name).order_by().values_list("tenant_id", flat=True)
+    return queue_tenants(rows.distinct())
+
+
+def past_grants(spec_names: Collection[str]) -> Mapping[str, Sequence[PastGrant]]:
+    """Return the newest grants of each GPU spec to requests that had waited. Runs one query."""
+    granted = CapacityRequest.objects.filter(spec_name__in=spec_names, granted_at__isnull=False)
+    newest_first = F("granted_at").desc()
+    age = Window(RowNumber(), partition_by="spec_name", order_by=newest_first)
+    rows = granted.annotate(age=age).filter(age__lte=RECENT_GRANTS).order_by(newest_first)
+    found: dict[str, list[PastGrant]] = {name: [] for name in spec_names}
+    for name, ahead, asked_at, at in rows.values_list(
+        "spec_name", "ahead", "asked_at", "granted_at"
+    ):
+        if at is not None:
+            found[name].append(PastGrant(ahead, (at - asked_at).total_seconds()))
+    return found
+
+
+def waits_of_specs(ready: Mapping[str, int]) -> dict[str, tuple[int, int] | None]:
+    """Return the estimated wait in seconds of a new unit of each GPU spec, or `None` if unknown.
+
+    `ready` has the number of claimable stock units by GPU spec. A unit does not wait if the open
+    requests need fewer. Runs two queries.
+    """
+    rows = CapacityRequest.objects.filter(OPEN, spec_name__in=ready).order_by()
+    open_requests = dict(rows.values_list("spec_name").annotate(Sum("count")))
+    grants = past_grants(ready.keys())
+    ahead = {name: open_requests.get(name, 0) for name in ready}
+    return {
+        name: (0, 0) if number > ahead[name] else estimate(ahead[name], grants[name])
+        for name, number in ready.items()
+    }
+
+
+def waiting_stock(spec_name: str) -> int:
+    """Return the number of stock units for which requests of a GPU spec wait."""
+    return int(requests_open(spec_name).aggregate(number=Sum("count", default=0))["number"])
+
+
+def queued_specs() -> list[str]:
+    """Return the names of the GPU specs that have open requests."""
+    rows = CapacityRequest.objects.filter(OPEN).order_by("spec_name")
+    return list(rows.values_list("spec_name", flat=True).distinct())
+
+
+def specs_of_requests(numbers: Collection[int]) -> list[str]:
+    """Return the names of the GPU specs of requests, by the ids of the requests."""
+    rows = CapacityRequest.objects.filter(pk__in=numbers).order_by("spec_name")
+    return list(rows.values_list("spec_name", flat=True).distinct())
+
+
+def hint_matcher(spec_name: str) -> None:
+    """Ask a worker to run the matcher for a GPU spec after the commit, if a request is open.
+
+    The requests are read after the commit. Otherwise, a request that is opened concurrently could
+    be missed by both transactions.
+    """
+    transaction.on_commit(lambda: _hint(spec_name), robust=True)
+
+
+def _hint(spec_name: str) -> None:
+    number = requests_open(spec_name).order_by("id").values_list("id", flat=True).first()
+    if number is not None:
+        enqueue(MATCH_TASK, number, queue=Queue.OPERATIONS)
