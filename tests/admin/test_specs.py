@@ -10,13 +10,12 @@ from django.urls import reverse
 from pytest_django import DjangoAssertNumQueries, Settings
 
 from gpuplatform.operations.models import Operation
-from gpuplatform.samples.capacity import Capacity, ProductCapacity
-from gpuplatform.samples.services import capacity_store
 from gpuplatform.workloads.causes import StartupCause
 from inventory.models import GpuSpec
 from tests.factories.admin_rows import Rows
 from tests.factories.admin_steps import Page, address, choose, confirm, numbers, press, text_of
 from tests.factories.inventory import pool_row
+from tests.factories.node_rows import node_row
 from tests.factories.unit_rows import spec_row, stock_row, unit_row
 from tests.fakes.cluster import FakeCluster
 from tests.fakes.installed import cluster
@@ -115,8 +114,8 @@ def test_a_spec_is_created_by_the_service(operator_client: Client, cluster: Fake
 def test_a_spec_for_any_of_several_products_is_confirmed(
     operator_client: Client, cluster: FakeCluster
 ) -> None:
-    products = [ProductCapacity(name=name, nodes=1) for name in ("H100", "A100")]
-    capacity_store(Capacity(products=products))
+    for name in ("H100", "A100"):
+        node_row(name.lower(), product=name)
 
     page = Page(operator_client.post(ADD, form()))
     before = GpuSpec.objects.count()

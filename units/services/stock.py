@@ -13,11 +13,11 @@ from gpuplatform.errors import (
     FieldError,
     InsufficientCapacity,
     NameConflict,
-    OperationConflict,
     PhaseConflict,
     RequestError,
 )
 from gpuplatform.formats.model import invalid_spec
+from gpuplatform.operations.automatic import automatic_id
 from gpuplatform.operations.models import Operation
 from gpuplatform.operations.phases import OPEN_PHASES
 from gpuplatform.operations.services import Accepted, Request, operation_accept
@@ -151,7 +151,8 @@ def stock_move(spec_name: str, ids: Collection[int]) -> Accepted | None:
         if spec.warm_target and not spec.is_top_up_paused:
             enqueue_after_commit(UnitTask.TEND_SPEC, spec.pk, queue=Queue.PERIODIC)
         else:
-            _seed_automatically(spec, f"replaces-{operation}", operation.progress_total)
+            operation_id = automatic_id("replaces", operation.pk)
+            _seed_automatically(spec, operation_id, operation.progress_total)
         return removed
 
 
@@ -223,7 +224,7 @@ def top_up_obstacle(spec: GpuSpec) -> str:
         return "The GPU spec is disabled."
     if spec.is_top_up_paused:
         return "The top-up is paused."
-    failed = _unclaimed(spec.name).filter(phase=UnitPhase.FAILED).count()
+    failed = _failed(spec.name)
     if failed >= MAX_FAILED:
         return (
             f"{failed} stock units have failed. The top-up resumes when fewer than {MAX_FAILED}"
@@ -236,6 +237,15 @@ def top_up_obstacle(spec: GpuSpec) -> str:
         phase__in=OPEN_PHASES,
     )
     return "A top-up is in progress." if open_seeds.exists() else ""
+
+
+def is_top_up_stopped(spec: GpuSpec) -> bool:
+    """Return whether a GPU spec is not topped up until an operator acts."""
+    return not spec.is_enabled or spec.is_top_up_paused or _failed(spec.name) >= MAX_FAILED
+
+
+def _failed(spec_name: str) -> int:
+    return _unclaimed(spec_name).filter(phase=UnitPhase.FAILED).count()
 
 
 def stock_tend() -> None:
@@ -287,9 +297,7 @@ def restock(unit: GpuUnit) -> Accepted | None:
     held = not is_idle and GpuUnit.objects.filter(consumed_by=unit.uid).exists()
     if wanted is None or not unit.uid or not held:
         return None
-    with suppress(OperationConflict):  # A caller used this operationID; the deletion continues.
-        return _seed_automatically(wanted, f"restock-{unit.uid}", 1)
-    return None
+    return _seed_automatically(wanted, automatic_id("restock", unit.uid), 1)
 
 
 def _seed_automatically(spec: GpuSpec, operation_id: str, number: int) -> Accepted:
