@@ -41,20 +41,20 @@ def units_on_empty_nodes(
     """Return the maximum number of units that the nodes could have if they were empty.
 
     The momentary state of a node does not matter: cordons, taints and failed devices can end.
-    Returns `None` if no node has the labels, since nodes of an unknown size can be added, or if a
-    unit requests nothing.
+    Returns `None` if no node has the labels and all of the resources, since nodes of an unknown
+    size can be added, or if a unit requests nothing.
 
     The arguments are those of `misfit`.
     """
-    fitting = [node for node in nodes if _has(node, labels)]
-    amounts = {name: Quantity.parsed_or_zero(amount) for name, amount in wanted.items()}
-    amounts = {name: amount for name, amount in amounts.items() if amount.nanos > 0}
-    if not fitting or not amounts:
+    parsed = {name: Quantity.parsed_or_zero(amount).nanos for name, amount in wanted.items()}
+    amounts = {name: nanos for name, nanos in parsed.items() if nanos > 0}
+    sizes = [
+        {name: _size(node, name).nanos for name in amounts} for node in nodes if _has(node, labels)
+    ]
+    suitable = [size for size in sizes if all(size.values())]
+    if not suitable or not amounts:
         return None
-    return sum(
-        min(_size(node, name).nanos // amount.nanos for name, amount in amounts.items())
-        for node in fitting
-    )
+    return sum(min(size[name] // amount for name, amount in amounts.items()) for size in suitable)
 
 
 def _has(node: Manifest, labels: Mapping[str, str]) -> bool:
