@@ -10,7 +10,7 @@ from gpuplatform.kube.fields import field
 from gpuplatform.workloads.nodes import NodeState
 from gpuplatform.workloads.placement import PRODUCT_LABEL
 from inventory.models import GpuSpec
-from inventory.selectors import nodes_all, nodes_known
+from inventory.selectors import cluster_seen, nodes_all
 
 Offered: TypeAlias = Mapping[str, Sequence[str]]
 """The GPU products of the nodes by the resource that the nodes offer, sorted."""
@@ -19,17 +19,18 @@ Offered: TypeAlias = Mapping[str, Sequence[str]]
 def offered_products() -> Offered | None:
     """Return the GPU products of the nodes, or `None` if they are not known.
 
-    Runs at most three queries.
+    Runs at most two queries.
     """
-    rows = nodes_all().filter(is_present=True).exclude(product="")
+    nodes = nodes_all().filter(is_present=True)
+    rows = list(nodes.values_list("product", "capacity", "allocatable"))
+    if not rows and not cluster_seen():
+        return None
     found: dict[str, set[str]] = {}
-    for product, capacity, allocatable in rows.values_list("product", "capacity", "allocatable"):
+    for product, capacity, allocatable in rows:
         node = NodeState("", capacity=capacity, allocatable=allocatable)
         for resource, number in node.total_gpus.items():
-            if number:
+            if number and product:
                 found.setdefault(resource, set()).add(product)
-    if not (found or nodes_known()):
-        return None
     return {resource: sorted(names) for resource, names in found.items()}
 
 

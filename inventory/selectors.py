@@ -227,20 +227,19 @@ def drain_ids() -> list[int]:
     return list(NodeDrain.objects.order_by("id").values_list("id", flat=True))
 
 
-def nodes_known() -> bool:
-    """Return whether the nodes of the cluster have been observed. Runs at most two queries."""
-    return Node.objects.exists() or ClusterState.objects.filter(seen_at__isnull=False).exists()
+def cluster_seen() -> bool:
+    """Return whether the cluster has been observed, so that no rows of nodes mean no nodes."""
+    return ClusterState.objects.filter(seen_at__isnull=False).exists()
 
 
 def node_records_known(names: Collection[str] | None = None) -> dict[str, NodeRecord] | None:
     """Return the record of each node by name, or only of the nodes with these names.
 
-    Returns `None` if the nodes of the cluster have never been observed. Runs at most three
-    queries.
+    Returns `None` if the nodes of the cluster have never been observed. Runs at most two queries.
     """
     rows = nodes_all() if names is None else nodes_all().filter(name__in=names)
     found = {row.name: node_record(row) for row in rows}
-    return found if found or nodes_known() else None
+    return found if found or cluster_seen() else None
 
 
 def node_record(row: Node) -> NodeRecord:

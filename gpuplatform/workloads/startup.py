@@ -26,6 +26,10 @@ SCHEDULING_GRACE_SECONDS: Final = 20.0
 """Time in seconds after the first attempt to schedule a pod during which an unschedulable pod is
 not a failure yet. During a hand-over, the scheduler can see the GPUs of the stock unit in use."""
 
+REFUSAL_GRACE_SECONDS: Final = 20.0
+"""Time in seconds after the start of a pod during which its rejection by the node is not a failure
+yet. The cluster replaces the pod: a device can fail after the scheduler has chosen the node."""
+
 PROVEN_SECONDS: Final = 60.0
 """Time in seconds that a restarted container must run before the failure of its pod ends."""
 
@@ -67,15 +71,16 @@ def startup_failure(
     """Return the failure of the pods, or `None` if no failure is reported.
 
     The order of precedence is: a pod that a node evicted or rejected, a failed container, an
-    unschedulable pod, a pod that was not created. Pods that are being deleted are ignored.
+    unschedulable pod, a pod that was not created. Pods that are being deleted are ignored, and so
+    are rejected pods if a pod that replaces them is unschedulable.
 
     Args:
         pods: The pods of the Deployment.
         deployment: The Deployment, or an empty dict if it is unknown.
-        at: Time of the read. If it is `None`, failed image pulls and unschedulable pods have no
-            grace period.
+        at: Time of the read. If it is `None`, failed image pulls, rejected pods and unschedulable
+            pods have no grace period.
     """
-    living = _living(pods)
+    living = _current(pods)
     for pod in living:
         failure = node_refusal(pod) or _container_failure(pod) or _pod_failure(pod)
         if failure and not _is_in_grace(pod, failure, at):
@@ -94,27 +99,25 @@ def startup_failure(
 def startup_delay(pods: Sequence[Manifest], at: datetime | None = None) -> StartupFailure | None:
     """Return the delay of pods that have not failed, or `None` if no delay is known.
 
-    A delay is an unreachable node, a failed image pull or an unschedulable pod within its grace
-    period, or a running container that is not ready. The text remains the same while the state is
-    unchanged.
+    A delay is an unreachable node, a failed image pull, an unschedulable pod or a rejected pod
+    within its grace period, or a running container that is not ready. The text remains
+    the same while the state is unchanged.
     """
     if node := unreachable_node(pods):
         text = f"Node '{node}' is unreachable, so its pod is not ready."
         return _failure(StartupCause.NODE_UNREACHABLE, text)
-    living = _living(pods)
+    living = _current(pods)
     for pod in living:
-        failure, started = _container_failure(pod), _started(pod)
-        if failure and started is not None and _is_in_grace(pod, failure, at):
-            end = started + timedelta(seconds=PULL_GRACE_SECONDS)
-            text = (
-                f"{failure.text}. The pull is retried, and counts as failed at {end:%H:%M:%S} UTC."
-            )
-            return replace(failure, text=text)
+        if (failure := _container_failure(pod)) and _is_in_grace(pod, failure, at):
+            return _in_grace(pod, failure, "The pull is retried", PULL_GRACE_SECONDS)
     for pod in living:
         failure = _unschedulable(pod)
         if failure and unschedulable_seconds(pod, at) < SCHEDULING_GRACE_SECONDS:
             text = f"{failure.text} The pod starts when a node has room."
             return replace(failure, text=text)
+    for pod in living:
+        if (failure := node_refusal(pod)) and _is_in_grace(pod, failure, at):
+            return _in_grace(pod, failure, "The pod is replaced", REFUSAL_GRACE_SECONDS)
     return next((found for pod in living if (found := _unready(pod))), None)
 
 
@@ -251,6 +254,27 @@ def _living(pods: Sequence[Manifest]) -> list[Manifest]:
     return [pod for pod in pods if not field(pod, "metadata", "deletionTimestamp")]
 
 
+def _current(pods: Sequence[Manifest]) -> list[Manifest]:
+    """Return the living pods, without rejected ones whose replacement is unschedulable."""
+    living = _living(pods)
+    if not any(_unschedulable(pod) for pod in living):
+        return living
+    return [pod for pod in living if not _is_rejected(node_refusal(pod))]
+
+
+def _is_rejected(failure: StartupFailure | None) -> bool:
+    return failure is not None and failure.cause == StartupCause.NODE_REFUSED
+
+
+def _in_grace(
+    pod: Manifest, failure: StartupFailure, next_step: str, seconds: float
+) -> StartupFailure:
+    """Return the delay of a pod whose failure is in its grace period."""
+    started = _started(pod)
+    end = f" at {started + timedelta(seconds=seconds):%H:%M:%S} UTC" if started else ""
+    return replace(failure, text=f"{failure.text}. {next_step}, and counts as failed{end}.")
+
+
 def _restarted_lately(pod: Manifest, at: datetime) -> bool:
     """Return whether a container of the pod was restarted within the last `PROVEN_SECONDS`."""
     for status in items(pod, "status", "containerStatuses"):
@@ -261,7 +285,9 @@ def _restarted_lately(pod: Manifest, at: datetime) -> bool:
 
 
 def _is_in_grace(pod: Manifest, failure: StartupFailure, at: datetime | None) -> bool:
-    """Return whether the failure is an image pull that is retried in its grace period."""
+    """Return whether the failure is a retried image pull or a rejection in its grace period."""
+    if at is not None and _is_rejected(failure):
+        return _is_within(_started(pod), REFUSAL_GRACE_SECONDS, at)
     if failure.cause != StartupCause.IMAGE_PULL_FAILED or not failure.is_transient:
         return False
     waiting = {

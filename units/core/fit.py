@@ -1,4 +1,4 @@
-"""Checks whether a unit of a GPU spec fits an empty node, and how many fit all nodes. Pure.
+"""Checks whether a unit fits an empty node, and counts the units that empty nodes can have. Pure.
 
 The size of a node is the maximum of its capacity and its allocatable resources, so that a failed
 device does not make a GPU spec impossible. Taints and affinities are not checked.
@@ -44,7 +44,7 @@ def units_on_empty_nodes(
     Returns `None` if no node has the labels and all of the resources, since nodes of an unknown
     size can be added, or if a unit requests nothing.
 
-    The arguments are those of `misfit`.
+    The arguments are the same as of `misfit`.
     """
     parsed = {name: Quantity.parsed_or_zero(amount).nanos for name, amount in wanted.items()}
     amounts = {name: nanos for name, nanos in parsed.items() if nanos > 0}

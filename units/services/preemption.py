@@ -82,7 +82,7 @@ def preempt(spec: GpuSpec, *, may_notify: bool) -> None:
 
 
 def withdraw_notices(spec_name: str) -> None:
-    """Withdraw the notices of a GPU spec for which no units are stopped any more.
+    """Withdraw the notices of a GPU spec for which no units are stopped now.
 
     Otherwise, the owners would see the time of a stop that has passed. If units are to be stopped
     later, their owners get a new notice.

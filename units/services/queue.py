@@ -285,7 +285,7 @@ def check_possible(wanted: Wanted, size_field: str) -> None:
     `size_field` is the field of the request that determines what it needs.
 
     Raises:
-        CapacityExceeded: If the request needs more, so that it would wait in vain.
+        CapacityExceeded: If the request needs more, so that no wait would help.
     """
     most = units_possible(wanted.spec_name)
     if most is not None and most < wanted.size:

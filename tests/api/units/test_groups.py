@@ -89,7 +89,7 @@ def test_a_group_that_the_nodes_can_never_have_is_rejected_with_the_numbers(
     node_row("n1", 1)
     node_row("n2", 1, is_schedulable=False)
 
-    answers = [api.post(GROUPS, body(**one)) for one in ({}, {"wait": WAIT})]
+    answers = [api.post(GROUPS, one) for one in (body(), body(wait=WAIT))]
     possible = api.post(GROUPS, body(size=2, wait=WAIT))
 
     for answer in answers:

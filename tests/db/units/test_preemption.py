@@ -5,7 +5,6 @@ from collections.abc import Callable
 import pytest
 from django.db.models.functions import Now
 
-from gpuplatform.kube.kinds import EVENT
 from gpuplatform.operations.interventions import operation_cancel
 from gpuplatform.operations.models import Operation
 from gpuplatform.operations.services import Request, operation_accept
@@ -311,20 +310,23 @@ def test_each_notice_gets_one_event(world: UnitWorld, monkeypatch: pytest.Monkey
 def test_a_killed_process_announces_the_notice_again(
     world: UnitWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    submitted: list[str] = []
+
+    def submit(_: object, subject: InvolvedObject, __: list[Event]) -> None:
+        submitted.append(subject.name)
+
     run_preemptible(world, "one")
     ask("urgent")
     run_matcher()
     with monkeypatch.context() as patched:
-        patched.setattr(event_writer, "finish", kill)
-        with pytest.raises(Killed):
-            announce_preemptions(world.cluster)
+        patched.setattr(event_writer, "submit", submit)
+        with patched.context() as killed:
+            killed.setattr(event_writer, "finish", kill)
+            with pytest.raises(Killed):
+                announce_preemptions(world.cluster)
+        announce_preemptions(world.cluster)
 
-    announce_preemptions(world.cluster)
-
-    unit = GpuUnit.objects.get(name="one")
-    found = world.cluster.list(EVENT, namespace=unit.namespace).items
-    counts = [one.get("count") for one in found if one["reason"] == "PreemptionNotice"]
-    assert counts == [2]
+    assert submitted == ["one", "one"]
     assert PreemptionNotice.objects.filter(announced_at__isnull=True).count() == 0
 
 

@@ -117,7 +117,9 @@ def test_the_operation_ids_of_an_owner_do_not_prevent_the_start(
     for kind, service in (("stop", unit_stop), ("start", unit_start)):
         guess = f"other-node-{unit.pk}-{applied_operation(failed)}-{kind}"
         service(tenant=tenant_by_name(), name="a", operation_id=guess)
-    Operation.objects.filter(operation_id__startswith="other-node-").update(phase="Succeeded")
+    Operation.objects.filter(operation_id__startswith="other-node-").update(
+        phase="Succeeded", ended_at=Now(), due_at=None
+    )
     GpuUnit.objects.filter(claimed_by__isnull=False).update(claimed_by=None)
 
     assert unit_start_elsewhere(failed, NODE)
