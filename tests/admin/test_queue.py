@@ -74,7 +74,7 @@ def test_operators_cancel_requests_on_the_list(operator_client: Client) -> None:
 
     consequence = asked.context["consequence"]
     assert numbers(consequence)[:3] == [5, 1, 2]  # stock units, holds, operations
-    assert list(CapacityRequest.objects.filter(phase="open").values_list("unit__name")) == [
+    assert list(CapacityRequest.objects.filter(phase="Open").values_list("unit__name")) == [
         ("three",)
     ]
     cancelled = Operation.objects.filter(phase="Cancelled", kind="unit.create")
@@ -91,7 +91,7 @@ def test_only_those_who_cancel_operations_cancel_requests(viewer_client: Client)
 
     assert 'value="cancel"' not in offered
     assert answer.status_code == 403
-    assert CapacityRequest.objects.get().phase == "open"
+    assert CapacityRequest.objects.get().phase == "Open"
 
 
 def test_the_queue_shows_until_when_free_stock_is_held(operator_client: Client) -> None:
