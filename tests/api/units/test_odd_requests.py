@@ -84,7 +84,7 @@ def test_an_odd_field_is_rejected(api: Api, route: str, name: str) -> None:
         text = json.dumps({**body, name: value}).encode()
         answer = rejected(partial(api.send, "POST", url, text), 400)
         # A lone surrogate is rejected by the parser, which names no field.
-        assert all(one.startswith(name) for one in answer.fields), (value, answer.fields)
+        assert all(not one or one.startswith(name) for one in answer.fields), (value, answer)
 
 
 @pytest.mark.parametrize("field", ["specName", "image", "template", "access", "unknownField"])
