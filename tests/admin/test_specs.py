@@ -415,6 +415,20 @@ def test_its_page_shows_its_stock_and_the_obstacle_of_the_top_up(
     assert facts["Top-up"] == top_up_obstacle(row)
 
 
+@pytest.mark.parametrize(("ready", "surplus"), [(1, []), (2, []), (5, [3])])
+def test_its_page_shows_the_stock_above_the_warm_target(
+    operator_client: Client, ready: int, surplus: list[int]
+) -> None:
+    row = spec_row(warm_target=2)
+    for _ in range(ready):
+        stock_row()
+
+    url = reverse("admin:inventory_gpuspec_change", args=[row.pk])
+    facts = {one.label: one.value for one in operator_client.get(url).context["detail"].facts}
+
+    assert numbers(facts["Top-up"]) == surplus
+
+
 def test_its_page_lists_its_operations_and_those_of_its_stock(
     operator_client: Client, rows: Rows
 ) -> None:

@@ -232,10 +232,12 @@ def _stock_summary(row: GpuSpec) -> SafeString:
 
 
 def _top_up_text(row: GpuSpec) -> str:
-    """Return the reason that prevents the top-up, or Active."""
+    """Return the reason that prevents the top-up, or Active with the surplus of ready stock."""
     if not row.warm_target:
         return "Off, because the warm target is 0"
-    return top_up_obstacle(row) or "Active"
+    surplus = _counts_of(row).ready - row.warm_target
+    above = f": {surplus} ready above the target, which remain until they are claimed or removed"
+    return top_up_obstacle(row) or f"Active{above if surplus > 0 else ''}"
 
 
 def _documents(row: GpuSpec) -> Sequence[Document]:
