@@ -185,8 +185,8 @@ class QueueFull(RequestError):
     http_status = 409
     next_step = "Retry later with the same operationID, or choose another GPU spec."
     example_message = (
-        "500 requests of tenant 'default' wait for stock of the GPU spec 'h100-1g', which is the"
-        " maximum. Try again later."
+        "The maximum of 500 requests of tenant 'default' waits for stock of the GPU spec"
+        " 'h100-1g'. Try again later."
     )
 
     def __init__(

@@ -21,7 +21,7 @@ from tests.fakes.cluster import FakeCluster
 from tests.fakes.installed import cluster
 from units.models import GpuUnit, WarmImage
 from units.phases import UnitPhase, WarmImageState
-from units.services.stock import top_up_obstacle
+from units.services.obstacles import top_up_obstacle
 
 __all__ = ["cluster"]
 
@@ -450,6 +450,7 @@ def test_its_page_lists_its_operations_and_those_of_its_stock(
 def test_the_pages_cost_few_queries(
     operator_client: Client, django_assert_max_num_queries: DjangoAssertNumQueries
 ) -> None:
+    node_row()
     rows = [spec_row(f"s{number}") for number in range(12)]
     for row in rows:
         stock_row(spec_name=row.name)

@@ -63,7 +63,7 @@ def queue_facts(unit: GpuUnit) -> Sequence[Fact]:
 
 def _hold_facts(request: CapacityRequest) -> Sequence[Fact]:
     until = hold_ends_at(request)
-    return () if until is None else (Fact("Free stock is held until", ago_html(until)),)
+    return () if until is None else (Fact("Hold of free stock ends", ago_html(until)),)
 
 
 def _unit_link(row: CapacityRequest) -> SafeString:
@@ -86,7 +86,9 @@ def _why(row: Any) -> SafeString:
     """Return the cause of the wait and the next step, and until when free stock is held for it."""
     cause: QueueCause = row.cause
     explained, until = QUEUE_CAUSES[cause], hold_ends_at(row)
-    held = "" if until is None else format_html(" Free stock is held until: {}.", ago_html(until))
+    held = (
+        "" if until is None else format_html(" The hold of free stock ends {}.", ago_html(until))
+    )
     return format_html("{} {}{}", explained.meaning, explained.next_step, held)
 
 

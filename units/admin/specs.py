@@ -39,7 +39,7 @@ from units.models import ActiveUnit, GpuUnit, StockUnit
 from units.phases import UnitPhase, UnitRole
 from units.selectors import StockState, capacity_by_spec, stock_withheld
 from units.services.names import UnitOperation
-from units.services.stock import top_up_obstacle
+from units.services.obstacles import top_up_obstacle
 
 SPEC_KIND = "GPUSpec"
 MISFIT_NEXT_STEP = "Reduce the size of a unit, correct the placement, or add a suitable node."

@@ -42,8 +42,8 @@ from units.models import (
 )
 from units.phases import RequestPhase, UnitPhase, UnitReason, UnitRole
 from units.services.names import UNIT_KIND, UnitOperation, UnitTask
+from units.services.obstacles import is_top_up_stopped, top_up_obstacle
 from units.services.queue import request_open, turn_of, wanted_by
-from units.services.stock import is_top_up_stopped, top_up_obstacle
 from units.waiting import MATCH_TASK, OPEN, queue_tenants, spec_queue
 from units.waiting_units import preemption_text
 

@@ -272,9 +272,11 @@ def _check_length(tenant: Tenant, spec_name: str) -> None:
     for requests, most, whose in limits:
         number = requests.count()
         if number >= most:
-            what = f"requests{whose} wait for stock of the GPU spec '{spec_name}'"
-            details = [FieldError("wait", f"{number} {what}. The maximum is {most}.")]
-            msg = f"{number} {what}, which is the maximum. Try again later."
+            details = [FieldError("wait", f"{number} requests{whose} wait, at most {most} can.")]
+            msg = (
+                f"The maximum of {most} requests{whose} waits for stock of the GPU spec"
+                f" '{spec_name}'. Try again later."
+            )
             raise QueueFull(msg, waiting=number, details=details)
 
 

@@ -10,10 +10,10 @@ from gpuplatform.kube.fields import condition, field, items, number
 from gpuplatform.kube.kinds import Manifest
 from gpuplatform.planning.view import ResourceView
 from gpuplatform.workloads.causes import StartupCause
+from gpuplatform.workloads.container_failures import StartupFailure
 from gpuplatform.workloads.startup import (
     PULL_GRACE_SECONDS,
     REFUSAL_GRACE_SECONDS,
-    StartupFailure,
     pod_start,
     startup_delay,
     startup_failure,
