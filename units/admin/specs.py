@@ -111,7 +111,7 @@ def _top_up(row: GpuSpec) -> SafeString:
     return shape_badge(Shape.READY, "Active")
 
 
-def _in_use(row: GpuSpec) -> SafeString:
+def _active(row: GpuSpec) -> SafeString:
     """Return the number of active units of a GPU spec as a link to their list."""
     url = f"{list_url(ActiveUnit)}?spec={row.name}"
     return format_html('<a href="{}">{}</a>', url, _counts_of(row).active)
@@ -138,7 +138,7 @@ class GpuSpecAdmin(ActionAdmin):
         "target",
         "top_up",
         "stock",
-        "in_use",
+        "active",
         "changed",
     )
     list_display_links = ("name",)
@@ -154,7 +154,7 @@ class GpuSpecAdmin(ActionAdmin):
     target = column("Warm target", lambda row: row.warm_target)
     top_up = column("Top-up", _top_up)
     stock = column("Stock", lambda row: _stock_counts(_counts_of(row)))
-    in_use = column("In use", _in_use)
+    active = column("Units", _active)
     changed = column("Changed", lambda row: age_html(row.updated_at), ordering="-updated_at")
 
     @override
@@ -221,7 +221,7 @@ def _stock_summary(row: GpuSpec) -> SafeString:
     """Return the numbers of units of a GPU spec on one line."""
     counts = _counts_of(row)
     return format_html(
-        "{} · {} in use · {} in stock ({} seeded, {} consumed, {} removed)",
+        "{} · {} units · {} in stock ({} seeded, {} consumed, {} removed)",
         _stock_counts(counts),
         counts.active,
         counts.total,
