@@ -179,14 +179,34 @@ class InsufficientCapacity(RequestError):
 
 
 class QueueFull(RequestError):
-    """Too many requests wait for stock of the GPU spec."""
+    """Too many requests wait for stock of the GPU spec, of all tenants or of one."""
 
     code = "queue_full"
     http_status = 409
     next_step = "Retry later with the same operationID, or choose another GPU spec."
     example_message = (
-        "The maximum of 2000 requests waits for stock of the GPU spec 'h100-1g'. Try again later."
+        "The maximum of 500 requests of tenant 'default' waits for stock of the GPU spec"
+        " 'h100-1g'. Try again later."
     )
+
+    def __init__(
+        self, message: str, *, waiting: int | None = None, details: Sequence[FieldError] = ()
+    ) -> None:
+        """Create the error; `waiting` is the number of requests that reach the maximum."""
+        super().__init__(message, details=details)
+        self.waiting = waiting
+
+
+class CapacityExceeded(RequestError):
+    """The request needs more than the nodes of the GPU spec could provide if they were empty."""
+
+    code = "capacity_exceeded"
+    http_status = 409
+    next_step = "Request less, or ask an operator to add nodes. A wait does not help."
+    example_message = (
+        "The request needs 64 units of the GPU spec 'h100-1g', and its nodes can have at most 16."
+    )
+    example_details = (FieldError("size", "64 needed, at most 16 possible."),)
 
 
 class StaleEtag(RequestError):

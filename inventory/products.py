@@ -1,4 +1,4 @@
-"""The GPU products that the units of a GPU spec can get, from the last sample of the capacity.
+"""The GPU products that the units of a GPU spec can get, from the mirror of the nodes.
 
 A GPU spec that requires no GPU product runs on any node that offers its resource.
 """
@@ -7,23 +7,30 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 from gpuplatform.kube.fields import field
-from gpuplatform.samples.selectors import latest_capacity
+from gpuplatform.workloads.nodes import NodeState
 from gpuplatform.workloads.placement import PRODUCT_LABEL
 from inventory.models import GpuSpec
+from inventory.selectors import cluster_seen, nodes_all
 
 Offered: TypeAlias = Mapping[str, Sequence[str]]
 """The GPU products of the nodes by the resource that the nodes offer, sorted."""
 
 
 def offered_products() -> Offered | None:
-    """Return the GPU products of the nodes, or `None` if they are not known. Runs one query."""
-    _, capacity = latest_capacity()
-    if capacity is None or capacity.products is None:
+    """Return the GPU products of the nodes, or `None` if they are not known.
+
+    Runs at most two queries.
+    """
+    nodes = nodes_all().filter(is_present=True)
+    rows = list(nodes.values_list("product", "capacity", "allocatable"))
+    if not rows and not cluster_seen():
         return None
     found: dict[str, set[str]] = {}
-    for product in capacity.products:
-        if product.nodes and product.name:
-            found.setdefault(product.resource_name, set()).add(product.name)
+    for product, capacity, allocatable in rows:
+        node = NodeState("", capacity=capacity, allocatable=allocatable)
+        for resource, number in node.total_gpus.items():
+            if number and product:
+                found.setdefault(resource, set()).add(product)
     return {resource: sorted(names) for resource, names in found.items()}
 
 

@@ -227,6 +227,11 @@ def drain_ids() -> list[int]:
     return list(NodeDrain.objects.order_by("id").values_list("id", flat=True))
 
 
+def cluster_seen() -> bool:
+    """Return whether the cluster has been observed, so that no rows of nodes mean no nodes."""
+    return ClusterState.objects.filter(seen_at__isnull=False).exists()
+
+
 def node_records_known(names: Collection[str] | None = None) -> dict[str, NodeRecord] | None:
     """Return the record of each node by name, or only of the nodes with these names.
 
@@ -234,9 +239,7 @@ def node_records_known(names: Collection[str] | None = None) -> dict[str, NodeRe
     """
     rows = nodes_all() if names is None else nodes_all().filter(name__in=names)
     found = {row.name: node_record(row) for row in rows}
-    if found or ClusterState.objects.filter(seen_at__isnull=False).exists():
-        return found
-    return None
+    return found if found or cluster_seen() else None
 
 
 def node_record(row: Node) -> NodeRecord:

@@ -12,9 +12,8 @@ from typing import Any, Final
 from gpuplatform.kube.kinds import Manifest
 from gpuplatform.samples.capacity import Capacity, ProductCapacity, SpecCapacity
 from gpuplatform.workloads.holders import NodeRecord
-from gpuplatform.workloads.nodes import PodRequirements
 from gpuplatform.workloads.placement import PRODUCT_LABEL
-from gpuplatform.workloads.resources import GPU_RESOURCE, amounts
+from gpuplatform.workloads.resources import GPU_RESOURCE
 from inventory.models import GpuSpec
 from inventory.selectors import (
     node_records_known,
@@ -33,7 +32,7 @@ from units.core.capacity import (
     use_by_product,
 )
 from units.core.fit import misfit
-from units.selectors import StockState, capacity_by_spec, uses_by_owner
+from units.selectors import StockState, capacity_by_spec, quantities_of, uses_by_owner
 
 SPEC_USES: Final = (HELD_BY_POOLS, *(state.value for state in StockState), ACTIVE)
 """The uses of the GPUs of a GPU spec."""
@@ -109,17 +108,9 @@ def _catalogued(
         "is_enabled": entry.is_enabled,
         "warm_target": entry.warm_target,
         "is_top_up_paused": entry.is_top_up_paused,
-        "misfit": _misfit(entry, pod, nodes),
+        "misfit": misfit(quantities_of(entry), pod.node_selector, nodes),
         "free": units_that_fit(records or (), pod) if is_known else None,
     }
-
-
-def _misfit(entry: GpuSpec, pod: PodRequirements, nodes: Sequence[Manifest]) -> str:
-    requested = {
-        **{name: size for name in ("cpu", "memory") if (size := getattr(entry, name))},
-        **amounts(entry.gpu, entry.resource_name, entry.resources),
-    }
-    return misfit(requested, pod.node_selector, nodes)
 
 
 def _manifest(record: NodeRecord) -> Manifest:

@@ -110,7 +110,11 @@ def notices_of(units: Sequence[GpuUnit]) -> dict[int, NodeDrain]:
     if not by_node:
         return {}
     nodes = Node.objects.filter(name__in=by_node).values_list("name", "holders")
-    uids = {name: frozenset(one["owner_uid"] for one in holders) for name, holders in nodes}
+    # Pods of other programs have no owner, and units that wait for stock have no UID yet.
+    uids = {
+        name: frozenset(one["owner_uid"] for one in holders if one["owner_uid"])
+        for name, holders in nodes
+    }
     return {
         unit.pk: by_node[node]
         for node, held in uids.items()

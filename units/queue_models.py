@@ -131,7 +131,8 @@ class CapacityRequest(models.Model):
 class PreemptionNotice(models.Model):
     """The notice that a preemptible unit will be stopped for a waiting request.
 
-    It is valid while the request is open. Only `units.services.preemption` writes it.
+    It is valid while the request is open. Only `units.services.preemption` writes it, except for
+    `announced_at`, which `units.preemption_events` writes.
     """
 
     unit = models.OneToOneField(
@@ -148,6 +149,9 @@ class PreemptionNotice(models.Model):
     )
     given_at = models.DateTimeField(db_default=Now(), help_text="Time of the notice.")
     stops_at = models.DateTimeField(help_text="Time after which the unit is stopped.")
+    announced_at = models.DateTimeField(
+        null=True, blank=True, help_text="Time at which the Event about the notice was written."
+    )
 
     class Meta:
         ordering: ClassVar[list[str]] = ["id"]

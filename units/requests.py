@@ -94,7 +94,24 @@ class UnitFields(SpecModel):
         return self
 
 
-class GpuUnitCreate(UnitFields, OperationBody):
+class CapacityBody(OperationBody):
+    """The part of a request body that determines its place in the queue of a GPU spec."""
+
+    wait: WaitBlock | None = None
+    priority: Priority = 0
+
+    def check_priority(self, most: int) -> None:
+        """Reject a priority above `most`, the limit of the tenant.
+
+        Raises:
+            InvalidSpec: If the priority exceeds the limit.
+        """
+        if self.priority > most:
+            message = f"Must be at most {most}, which is the limit of the tenant."
+            raise invalid_spec([FieldError("priority", message)])
+
+
+class GpuUnitCreate(UnitFields, CapacityBody):
     """The request body that creates a GPU unit that consumes a ready stock unit of a GPU spec."""
 
     name: UnitName
@@ -116,8 +133,6 @@ class GpuUnitCreate(UnitFields, OperationBody):
         description="Namespace of the stock unit. Must be `runtime-stock`, which is also the"
         " default.",
     )
-    wait: WaitBlock | None = None
-    priority: Priority = 0
     preemptible: Preemptible = False
 
     @model_validator(mode="after")
@@ -136,16 +151,6 @@ class GpuUnitCreate(UnitFields, OperationBody):
         """
         if self.namespace not in {None, allowed}:
             raise invalid_spec([FieldError("namespace", f"Must be '{allowed}' or omitted.")])
-
-    def check_priority(self, most: int) -> None:
-        """Reject a priority above `most`, the limit of the tenant.
-
-        Raises:
-            InvalidSpec: If the priority exceeds the limit.
-        """
-        if self.priority > most:
-            message = f"Must be at most {most}, which is the limit of the tenant."
-            raise invalid_spec([FieldError("priority", message)])
 
     def spec(self, stock: GPUUnitSpec) -> GPUUnitSpec:
         """Return the spec of the unit: the size of its stock unit and the requested fields."""
@@ -170,7 +175,7 @@ def _spec_on(stock: GPUUnitSpec, requested: Mapping[str, Any]) -> GPUUnitSpec:
     return GPUUnitSpec.parse({**envelope, **fields})
 
 
-class UnitGroupCreate(OperationBody):
+class UnitGroupCreate(CapacityBody):
     """The request body that creates a group of GPU units: all of them get stock, or none."""
 
     name: GroupName
@@ -178,7 +183,6 @@ class UnitGroupCreate(OperationBody):
         ge=MIN_SIZE, le=MAX_SIZE, description="Number of units of the group.", examples=[4]
     )
     unit: Annotated[UnitFields, Field(description="Fields of each unit.")]
-    wait: WaitBlock | None = None
 
     @model_validator(mode="after")
     def group_variables_are_free(self) -> Self:
@@ -189,7 +193,8 @@ class UnitGroupCreate(OperationBody):
     def spec(self, rank: int, stock: GPUUnitSpec) -> GPUUnitSpec:
         """Return the spec of the unit with this rank, with the size of its stock unit."""
         place = {"name": self.name, "rank": rank, "size": self.size}
-        return _spec_on(stock, {**self.payload()["unit"], "group": place})
+        fields = {"group": place, "priority": self.priority}
+        return _spec_on(stock, {**self.payload()["unit"], **fields})
 
     @override
     def payload(self) -> dict[str, Any]:

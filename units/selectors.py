@@ -24,9 +24,16 @@ from gpuplatform.formats.image import canonical
 from gpuplatform.operations.models import Operation
 from gpuplatform.reconciliation.leases import due_ids
 from gpuplatform.samples.capacity import SpecCapacity
+from gpuplatform.workloads.resources import amounts
 from inventory.models import GpuSpec
-from inventory.selectors import is_spec_catalogued, specs_enabled
+from inventory.selectors import (
+    is_spec_catalogued,
+    nodes_all,
+    spec_requirements,
+    specs_enabled,
+)
 from units.core.capacity import ACTIVE
+from units.core.fit import units_on_empty_nodes
 from units.models import (
     CLAIMABLE,
     RELEASED,
@@ -188,6 +195,30 @@ def spec_available(name: str) -> GpuSpec:
         msg = f"GPU spec '{name}' not found."
         raise NotFound(msg)
     return found
+
+
+def quantities_of(spec: GpuSpec) -> dict[str, str]:
+    """Return the quantities that a unit of a GPU spec requests, by resource name."""
+    sizes = {name: size for name in ("cpu", "memory") if (size := getattr(spec, name))}
+    return {**sizes, **amounts(spec.gpu, spec.resource_name, spec.resources)}
+
+
+def units_possible(spec_name: str) -> int | None:
+    """Return the maximum number of units that the nodes of a GPU spec could have if empty.
+
+    Returns `None` if it is not known: if no node has the labels that the GPU spec requires, or if
+    the GPU spec is not in the catalogue. Runs two queries.
+    """
+    spec = GpuSpec.objects.filter(name=spec_name).first()
+    if spec is None:
+        return None
+    labels = spec_requirements(spec).node_selector
+    rows = nodes_all().filter(is_present=True, labels__contains=dict(labels))
+    nodes = [
+        {"metadata": {"labels": labels}, "status": {"capacity": total, "allocatable": offered}}
+        for total, offered in rows.values_list("capacity", "allocatable")
+    ]
+    return units_on_empty_nodes(quantities_of(spec), labels, nodes)
 
 
 def claimable_stock(

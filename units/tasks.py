@@ -12,6 +12,7 @@ from inventory.selectors import drain_ids
 from units.comparison import compare_all, delete_leftovers
 from units.drains import drain_advance
 from units.nodes import compare_nodes
+from units.preemption_events import announce_preemptions
 from units.pullers import keep_warm_images
 from units.reconcile import UNITS
 from units.selectors import units_due
@@ -104,10 +105,24 @@ def match_requests(row_id: int) -> None:
 
 @shared_task(name=UnitTask.SWEEP_REQUESTS)
 def sweep_requests() -> None:
-    """Grant stock to the open requests of all GPU specs, in case a hint was lost."""
+    """Grant stock to the open requests of all GPU specs, and announce preemptions.
+
+    It does what lost messages were to do.
+    """
     may_seed = gate.probe() and epoch.matches()
     for spec_name in queued_specs():
         match_spec(spec_name, may_seed=may_seed)
+    if may_seed:
+        with deadline(COMPARE_SECONDS):
+            announce_preemptions(get_cluster())
+
+
+@shared_task(name=UnitTask.ANNOUNCE_PREEMPTIONS)
+def announce_preemption(row_id: int) -> None:
+    """Write the Events about the notices for a request."""
+    if gate.probe() and epoch.matches():
+        with deadline(COMPARE_SECONDS):
+            announce_preemptions(get_cluster(), row_id)
 
 
 @shared_task(name=UnitTask.ADVANCE_DRAIN)

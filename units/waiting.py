@@ -7,7 +7,7 @@ matcher. They are sent after the commit, and only if a request is open.
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final
 
 from django.db import connection, transaction
@@ -24,6 +24,7 @@ from units.core.queue import (
     NextGrant,
     QueueRequest,
     QueueTenant,
+    hold_seconds,
     left_over,
     may_hold,
     next_grant,
@@ -47,6 +48,13 @@ def requests_open(spec_name: str) -> QuerySet[CapacityRequest]:
 def requests_held(spec_name: str) -> QuerySet[CapacityRequest]:
     """Return the open requests of a GPU spec for which free stock is held."""
     return requests_open(spec_name).filter(hold_begun_at__isnull=False)
+
+
+def hold_ends_at(request: CapacityRequest) -> datetime | None:
+    """Return the time until which free stock is held for an open request, or `None`."""
+    if request.hold_begun_at is None:
+        return None
+    return request.hold_begun_at + timedelta(seconds=hold_seconds(request.hold_times))
 
 
 def unless_queued(free: QuerySet[GpuUnit], spec_name: str) -> QuerySet[GpuUnit]:

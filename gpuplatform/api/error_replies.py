@@ -46,7 +46,7 @@ class ErrorBody(Reply):
     )
     waiting: int = Field(
         default=0,
-        description="Number of waiting requests; only with `insufficient_capacity`.",
+        description="Number of waiting requests, with `insufficient_capacity` and `queue_full`.",
     )
     trace_id: str = Field(
         description="ID of the HTTP request in the platform's log. It equals the response header"

@@ -14,7 +14,7 @@ from typing import Any, Final
 from gpuplatform import clock
 from gpuplatform.kube.fields import condition, field, items, text
 from gpuplatform.kube.kinds import Manifest
-from gpuplatform.workloads.startup import has_failed_pull
+from gpuplatform.workloads.container_failures import has_failed_pull
 
 _PULLING: Final = "Pulling"
 _PULLED: Final = "Pulled"

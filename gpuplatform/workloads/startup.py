@@ -4,7 +4,7 @@ Only machine-readable fields determine the cause: reasons, exit codes and condit
 are only displayed. A malformed object raises no exception.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -14,6 +14,16 @@ from gpuplatform.kube.fields import condition, field, items, number
 from gpuplatform.kube.kinds import Manifest
 from gpuplatform.planning.view import ResourceView
 from gpuplatform.workloads.causes import CRASH_LOOP, TRANSIENT, StartupCause
+from gpuplatform.workloads.container_failures import (
+    NOT_A_FAILURE,
+    RETRIED_PULLS,
+    StartupFailure,
+    container_failure,
+    container_states,
+    of_pod,
+    shortened,
+    termination,
+)
 
 POD_STARTUP_FAILED: Final = "PodStartupFailed"
 """The reason of a resource whose pods do not start."""
@@ -26,29 +36,14 @@ SCHEDULING_GRACE_SECONDS: Final = 20.0
 """Time in seconds after the first attempt to schedule a pod during which an unschedulable pod is
 not a failure yet. During a hand-over, the scheduler can see the GPUs of the stock unit in use."""
 
+REFUSAL_GRACE_SECONDS: Final = 20.0
+"""Time in seconds after the start of a pod during which its rejection by the node is not a failure
+yet. The cluster replaces the pod: a device can fail after the scheduler has chosen the node."""
+
 PROVEN_SECONDS: Final = 60.0
 """Time in seconds that a restarted container must run before the failure of its pod ends."""
 
-_NOT_A_FAILURE = frozenset({"", "ContainerCreating", "PodInitializing"})
-_RETRIED_PULLS = frozenset({"ErrImagePull", "ImagePullBackOff", "RegistryUnavailable"})
-_PULLS = _RETRIED_PULLS | {"InvalidImageName", "ErrImageNeverPull", "ImageInspectError"}
-START_ERRORS: Final = frozenset({"StartError", "ContainerCannotRun"})
 _EVICTIONS = frozenset({"Evicted", "Preempting", "NodeShutdown", "Terminated", "NodeLost"})
-_PULL_DETAIL = "ErrImagePull: "
-"""The prefix of the error in the message of a back-off."""
-_LONGEST_MESSAGE = 1000
-
-
-@dataclass(frozen=True, slots=True)
-class StartupFailure:
-    """The failure of a pod to start, with its cause and a human-readable text."""
-
-    cause: StartupCause
-    text: str
-    is_transient: bool = False
-    """Whether the failure can end without a change of the spec."""
-    is_back_off: bool = False
-    """Whether the cluster reports only a back-off, without the error."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,17 +62,18 @@ def startup_failure(
     """Return the failure of the pods, or `None` if no failure is reported.
 
     The order of precedence is: a pod that a node evicted or rejected, a failed container, an
-    unschedulable pod, a pod that was not created. Pods that are being deleted are ignored.
+    unschedulable pod, a pod that was not created. Pods that are being deleted are ignored, and so
+    are rejected pods if a pod that replaces them is unschedulable.
 
     Args:
         pods: The pods of the Deployment.
         deployment: The Deployment, or an empty dict if it is unknown.
-        at: Time of the read. If it is `None`, failed image pulls and unschedulable pods have no
-            grace period.
+        at: Time of the read. If it is `None`, failed image pulls, rejected pods and unschedulable
+            pods have no grace period.
     """
-    living = _living(pods)
+    living = _current(pods)
     for pod in living:
-        failure = node_refusal(pod) or _container_failure(pod) or _pod_failure(pod)
+        failure = node_refusal(pod) or container_failure(pod) or _pod_failure(pod)
         if failure and not _is_in_grace(pod, failure, at):
             return failure
     for pod in living:
@@ -94,27 +90,25 @@ def startup_failure(
 def startup_delay(pods: Sequence[Manifest], at: datetime | None = None) -> StartupFailure | None:
     """Return the delay of pods that have not failed, or `None` if no delay is known.
 
-    A delay is an unreachable node, a failed image pull or an unschedulable pod within its grace
-    period, or a running container that is not ready. The text remains the same while the state is
-    unchanged.
+    A delay is an unreachable node, a failed image pull, an unschedulable pod or a rejected pod
+    within its grace period, or a running container that is not ready. The text remains
+    the same while the state is unchanged.
     """
     if node := unreachable_node(pods):
         text = f"Node '{node}' is unreachable, so its pod is not ready."
         return _failure(StartupCause.NODE_UNREACHABLE, text)
-    living = _living(pods)
+    living = _current(pods)
     for pod in living:
-        failure, started = _container_failure(pod), _started(pod)
-        if failure and started is not None and _is_in_grace(pod, failure, at):
-            end = started + timedelta(seconds=PULL_GRACE_SECONDS)
-            text = (
-                f"{failure.text}. The pull is retried, and counts as failed at {end:%H:%M:%S} UTC."
-            )
-            return replace(failure, text=text)
+        if (failure := container_failure(pod)) and _is_in_grace(pod, failure, at):
+            return _in_grace(pod, failure, "The pull is retried", PULL_GRACE_SECONDS)
     for pod in living:
         failure = _unschedulable(pod)
         if failure and unschedulable_seconds(pod, at) < SCHEDULING_GRACE_SECONDS:
             text = f"{failure.text} The pod starts when a node has room."
             return replace(failure, text=text)
+    for pod in living:
+        if (failure := node_refusal(pod)) and _is_in_grace(pod, failure, at):
+            return _in_grace(pod, failure, "The pod is replaced", REFUSAL_GRACE_SECONDS)
     return next((found for pod in living if (found := _unready(pod))), None)
 
 
@@ -161,20 +155,8 @@ def node_refusal(pod: Manifest) -> StartupFailure | None:
     if (policy, phase) == ("Always", "Succeeded"):
         node = field(pod, "spec", "nodeName")
         text = f"node '{node}' stopped the pod, whose program exited with exit code 0"
-        return _of_pod(pod, _failure(StartupCause.EVICTED, text))
+        return of_pod(pod, _failure(StartupCause.EVICTED, text))
     return _pod_failure(pod) if field(pod, "status", "reason") else None
-
-
-def has_failed_pull(pod: Manifest) -> bool:
-    """Return whether the image of a container of the pod could not be pulled."""
-    failures = (_state_failure(state, last) for _, state, last in _container_states(pod))
-    return any(one and one.cause == StartupCause.IMAGE_PULL_FAILED for one in failures)
-
-
-def failure_of_container(status: Any) -> StartupFailure | None:
-    """Return the failure in the status of a container, or `None`."""
-    failure = _state_failure(field(status, "state"), field(status, "lastState"))
-    return replace(failure, text=_shortened(failure.text)) if failure else None
 
 
 def pod_start(
@@ -233,7 +215,7 @@ _VALUES: Final = frozenset(StartupCause)
 
 
 def _failure(cause: StartupCause, text: str) -> StartupFailure:
-    return StartupFailure(cause, _shortened(text), is_transient=cause in TRANSIENT)
+    return StartupFailure(cause, shortened(text), is_transient=cause in TRANSIENT)
 
 
 def _previous(resource: ResourceView, otherwise: StartupCause) -> StartupFailure | None:
@@ -251,6 +233,27 @@ def _living(pods: Sequence[Manifest]) -> list[Manifest]:
     return [pod for pod in pods if not field(pod, "metadata", "deletionTimestamp")]
 
 
+def _current(pods: Sequence[Manifest]) -> list[Manifest]:
+    """Return the living pods, without rejected ones whose replacement is unschedulable."""
+    living = _living(pods)
+    if not any(_unschedulable(pod) for pod in living):
+        return living
+    return [pod for pod in living if not _is_rejected(node_refusal(pod))]
+
+
+def _is_rejected(failure: StartupFailure | None) -> bool:
+    return failure is not None and failure.cause == StartupCause.NODE_REFUSED
+
+
+def _in_grace(
+    pod: Manifest, failure: StartupFailure, next_step: str, seconds: float
+) -> StartupFailure:
+    """Return the delay of a pod whose failure is in its grace period."""
+    started = _started(pod)
+    end = f" at {started + timedelta(seconds=seconds):%H:%M:%S} UTC" if started else ""
+    return replace(failure, text=f"{failure.text}. {next_step}, and counts as failed{end}.")
+
+
 def _restarted_lately(pod: Manifest, at: datetime) -> bool:
     """Return whether a container of the pod was restarted within the last `PROVEN_SECONDS`."""
     for status in items(pod, "status", "containerStatuses"):
@@ -261,13 +264,15 @@ def _restarted_lately(pod: Manifest, at: datetime) -> bool:
 
 
 def _is_in_grace(pod: Manifest, failure: StartupFailure, at: datetime | None) -> bool:
-    """Return whether the failure is an image pull that is retried in its grace period."""
+    """Return whether the failure is a retried image pull or a rejection in its grace period."""
+    if at is not None and _is_rejected(failure):
+        return _is_within(_started(pod), REFUSAL_GRACE_SECONDS, at)
     if failure.cause != StartupCause.IMAGE_PULL_FAILED or not failure.is_transient:
         return False
     waiting = {
-        str(field(state, "waiting", "reason") or "") for _, state, _ in _container_states(pod)
+        str(field(state, "waiting", "reason") or "") for _, state, _ in container_states(pod)
     }
-    is_pull_alone = waiting - _NOT_A_FAILURE <= _RETRIED_PULLS
+    is_pull_alone = waiting - NOT_A_FAILURE <= RETRIED_PULLS
     started = _started(pod)
     return is_pull_alone and at is not None and _is_within(started, PULL_GRACE_SECONDS, at)
 
@@ -294,7 +299,7 @@ def _unready(pod: Manifest) -> StartupFailure | None:
             continue
         probe = "; its readiness probe has not succeeded" if has_probe else ""
         text = f"The container has run since {since:%H:%M:%S} UTC but is not ready{probe}."
-        last = _termination(field(one, "lastState", "terminated"))
+        last = termination(field(one, "lastState", "terminated"))
         return _failure(
             StartupCause.NOT_READY, f"{text} The previous run ended: {last.text}" if last else text
         )
@@ -316,65 +321,6 @@ def _time(text: object) -> datetime | None:
         return None
 
 
-def _container_failure(pod: Manifest) -> StartupFailure | None:
-    for name, state, last in _container_states(pod):
-        if failure := _state_failure(state, last):
-            return _of_pod(pod, replace(failure, text=f"container {name}: {failure.text}"))
-    return None
-
-
-def _container_states(pod: Manifest) -> Iterator[tuple[Any, Any, Any]]:
-    for group in ("initContainerStatuses", "containerStatuses"):
-        for status in items(pod, "status", group):
-            yield field(status, "name"), field(status, "state"), field(status, "lastState")
-
-
-def _state_failure(state: Any, last: Any) -> StartupFailure | None:
-    waiting = field(state, "waiting")
-    if not isinstance(waiting, dict):
-        return _termination(field(state, "terminated"))
-    reason, message = (str(waiting.get(key) or "") for key in ("reason", "message"))
-    if reason in _NOT_A_FAILURE:
-        return None
-    if reason == "CrashLoopBackOff":
-        back_off = StartupFailure(
-            StartupCause.CONTAINER_EXITED, message or reason, is_back_off=True
-        )
-        return _termination(field(last, "terminated")) or back_off
-    text = f"{reason}: {message}" if message else reason
-    if reason == "ImagePullBackOff":
-        # Report the error in the message, so that the text does not alternate.
-        detail = message.partition(_PULL_DETAIL)[2]
-        return StartupFailure(
-            StartupCause.IMAGE_PULL_FAILED,
-            _PULL_DETAIL + detail if detail else text,
-            is_transient=True,
-            is_back_off=not detail,
-        )
-    if reason in _PULLS:
-        is_retried = reason in _RETRIED_PULLS
-        return StartupFailure(StartupCause.IMAGE_PULL_FAILED, text, is_transient=is_retried)
-    return StartupFailure(StartupCause.CONTAINER_CREATE_FAILED, text)
-
-
-def _termination(terminated: Any) -> StartupFailure | None:
-    if not isinstance(terminated, dict) or not terminated:
-        return None
-    code, signal = terminated.get("exitCode"), terminated.get("signal")
-    reason, message = (str(terminated.get(key) or "") for key in ("reason", "message"))
-    if code == 0 and not signal:
-        text = "the program exited with exit code 0, but must keep running"
-        return StartupFailure(StartupCause.CONTAINER_EXITED, text)
-    cause = StartupCause.CONTAINER_EXITED
-    if reason == "OOMKilled":
-        cause = StartupCause.OUT_OF_MEMORY
-    elif reason in START_ERRORS:
-        cause = StartupCause.CONTAINER_CREATE_FAILED
-    how = f"exit code {code}" if code is not None else f"signal {signal}"
-    detail = f": {message.strip()}" if message.strip() else ""
-    return StartupFailure(cause, f"{reason or 'Error'} ({how}){detail}")
-
-
 def _pod_failure(pod: Manifest) -> StartupFailure | None:
     if field(pod, "status", "phase") != "Failed":
         return None
@@ -382,19 +328,8 @@ def _pod_failure(pod: Manifest) -> StartupFailure | None:
     cause = StartupCause.NODE_REFUSED if reason else StartupCause.POD_FAILED
     if reason in _EVICTIONS:
         cause = StartupCause.EVICTED
-    return _of_pod(pod, _failure(cause, text or reason or "the pod failed"))
-
-
-def _of_pod(pod: Manifest, failure: StartupFailure) -> StartupFailure:
-    text = f"Pod {field(pod, 'metadata', 'name')}: {failure.text}"
-    return replace(failure, text=_shortened(text))
+    return of_pod(pod, _failure(cause, text or reason or "the pod failed"))
 
 
 def _message(condition_: Manifest) -> str:
     return str(condition_.get("message") or condition_.get("reason") or "no message")
-
-
-def _shortened(text: str) -> str:
-    """Truncate a text, and remove NUL, which PostgreSQL cannot store."""
-    text = text.replace("\x00", "")
-    return text if len(text) <= _LONGEST_MESSAGE else text[: _LONGEST_MESSAGE - 1] + "…"

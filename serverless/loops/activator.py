@@ -15,7 +15,7 @@ from typing import Final
 from django.conf import settings
 
 from gpuplatform import clock
-from gpuplatform.errors import InvalidSpec, PlatformError, QueueFull
+from gpuplatform.errors import CapacityExceeded, InvalidSpec, PlatformError, QueueFull
 from gpuplatform.kube.client import Cluster
 from gpuplatform.kube.elector import Elector
 from gpuplatform.kube.kinds import ACTIVATOR_LEASE
@@ -152,7 +152,7 @@ class Activator:
         for started in range(plan.start):
             try:
                 result = worker_start(function, observed=observed.units + started)
-            except (QueueFull, InvalidSpec) as error:
+            except (CapacityExceeded, QueueFull, InvalidSpec) as error:
                 return self._without_start(observed, view, plan, error)
             if result is WorkerStart.CHANGED:
                 return plan
@@ -171,7 +171,7 @@ class Activator:
         is_offered = specs_enabled().filter(name=name).exists()
         rejected = without_capacity if is_offered else without_spec
         status, backoff = rejected(view, observed.workers, name, clock.now())
-        if is_offered and isinstance(error, InvalidSpec):
+        if is_offered and isinstance(error, CapacityExceeded | InvalidSpec):
             status = Status(FunctionPhase.FAILED, FunctionReason.WORKER_FAILED, str(error))
         return replace(plan, status=status, backoff=backoff)
 

@@ -13,8 +13,9 @@ from django.db import transaction
 from django.db.models.functions import Now
 
 from gpuplatform import clock
-from gpuplatform.errors import NotFound, OperationConflict
+from gpuplatform.errors import NotFound
 from gpuplatform.lifecycle.transition import transition
+from gpuplatform.operations.automatic import automatic_id
 from gpuplatform.operations.services import check_writable
 from gpuplatform.tenancy.models import Tenant
 from serverless.core.scaling import Plan, WorkerState
@@ -60,6 +61,7 @@ def worker_start(function: Function, *, observed: int) -> WorkerStart:
         observed: Number of workers when the row was read, plus the workers started since then.
 
     Raises:
+        CapacityExceeded: If no node is large enough for the function's GPU spec.
         QueueFull: If too many requests wait for stock of the function's GPU spec.
         InvalidSpec: If the spec or the address of the queue is not valid for a worker.
     """
@@ -89,14 +91,9 @@ def worker_start(function: Function, *, observed: int) -> WorkerStart:
 
 def worker_stop(tenant: Tenant, name: str) -> None:
     """Request that a worker is drained and deleted; idempotent."""
-    operation_id = f"{name}-stop"
+    operation_id = automatic_id("stop", name)
     with suppress(NotFound):
-        try:
-            unit_request_deletion(tenant=tenant, name=name, operation_id=operation_id)
-        except OperationConflict:
-            # A caller of the tenant has used this operationID for another request.
-            unique = f"{operation_id}-{secrets.token_hex(8)}"
-            unit_request_deletion(tenant=tenant, name=name, operation_id=unique)
+        unit_request_deletion(tenant=tenant, name=name, operation_id=operation_id)
 
 
 def function_update_status(function: Function, plan: Plan, counts: FunctionCounts) -> None:

@@ -1,19 +1,24 @@
 """The capacity queue in the admin, and the pages of units that wait."""
 
 import re
+from datetime import timedelta
 
 import pytest
+from django.contrib.auth.models import Permission, User
+from django.db.models.functions import Now
 from django.test import Client
 from django.urls import reverse
 
+from gpuplatform.operations.models import Operation
 from gpuplatform.tenancy.selectors import tenant_by_name
-from tests.factories.admin_steps import confirm, press
+from tests.factories.admin_steps import address, choose, confirm, numbers, press, text_of
 from tests.factories.unit_rows import catalogued, spec_row, unit_row
 from tests.fakes.installed import broker, cluster
 from units.models import CapacityRequest, GpuUnit
 from units.phases import QUEUE_CAUSES, QueueCause, UnitPhase
 from units.requests import GpuUnitCreate
 from units.services.units import unit_create, unit_start
+from units.waiting import hold_ends_at
 
 __all__ = ["broker", "cluster"]
 
@@ -57,6 +62,56 @@ def test_the_queue_shows_position_cause_and_next_step(operator_client: Client) -
 
 def test_an_empty_queue_explains_itself(operator_client: Client) -> None:
     assert "No request waits for stock." in page(operator_client, QUEUE)
+
+
+def test_operators_cancel_requests_on_the_list(operator_client: Client) -> None:
+    for name in ("one", "two", "three"):
+        ask(name)
+    rows = CapacityRequest.objects.filter(unit__name__in=("one", "two"))
+    CapacityRequest.objects.filter(unit__name="one").update(hold_begun_at=Now(), count=4)
+
+    asked = choose(operator_client, "cancel", *rows)
+    confirm(operator_client, asked)
+
+    consequence = asked.context["consequence"]
+    assert numbers(consequence)[:3] == [5, 1, 2]  # stock units, holds, operations
+    assert list(CapacityRequest.objects.filter(phase="Open").values_list("unit__name")) == [
+        ("three",)
+    ]
+    cancelled = Operation.objects.filter(phase="Cancelled", kind="unit.create")
+    assert set(cancelled.values_list("object_name", flat=True)) == {"one", "two"}
+
+
+def test_only_those_who_cancel_operations_cancel_requests(client: Client) -> None:
+    reader = User.objects.create_user("reader", is_staff=True)
+    reader.user_permissions.add(Permission.objects.get(codename="view_activeunit"))
+    client.force_login(reader)
+    ask("one")
+    row = CapacityRequest.objects.get()
+
+    offered = page(client, QUEUE)
+    body = {"_selected_action": row.pk}
+    answer = client.post(address(row, "do", "cancel"), body)
+
+    assert 'value="cancel"' not in offered
+    assert answer.status_code == 403
+    assert CapacityRequest.objects.get().phase == "Open"
+
+
+def test_the_queue_shows_until_when_free_stock_is_held(operator_client: Client) -> None:
+    ask("one")
+    ask("two")
+    CapacityRequest.objects.filter(unit__name="one").update(hold_begun_at=Now(), hold_times=2)
+    unit = GpuUnit.objects.get(name="one")
+
+    listed = text_of(page(operator_client, QUEUE))
+    shown = page(operator_client, reverse("admin:units_activeunit_change", args=[unit.pk]))
+
+    assert listed.count("old of free stock ends") == 1
+    assert "old of free stock ends" in shown
+    request = CapacityRequest.objects.get(unit=unit)
+    assert request.hold_begun_at is not None
+    assert hold_ends_at(request) == request.hold_begun_at + timedelta(minutes=40)
 
 
 def test_a_row_leads_to_the_page_of_its_unit(operator_client: Client) -> None:

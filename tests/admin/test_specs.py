@@ -10,19 +10,18 @@ from django.urls import reverse
 from pytest_django import DjangoAssertNumQueries, Settings
 
 from gpuplatform.operations.models import Operation
-from gpuplatform.samples.capacity import Capacity, ProductCapacity
-from gpuplatform.samples.services import capacity_store
 from gpuplatform.workloads.causes import StartupCause
 from inventory.models import GpuSpec
 from tests.factories.admin_rows import Rows
 from tests.factories.admin_steps import Page, address, choose, confirm, numbers, press, text_of
 from tests.factories.inventory import pool_row
+from tests.factories.node_rows import node_row
 from tests.factories.unit_rows import spec_row, stock_row, unit_row
 from tests.fakes.cluster import FakeCluster
 from tests.fakes.installed import cluster
 from units.models import GpuUnit, WarmImage
 from units.phases import UnitPhase, WarmImageState
-from units.services.stock import top_up_obstacle
+from units.services.obstacles import top_up_obstacle
 
 __all__ = ["cluster"]
 
@@ -115,8 +114,8 @@ def test_a_spec_is_created_by_the_service(operator_client: Client, cluster: Fake
 def test_a_spec_for_any_of_several_products_is_confirmed(
     operator_client: Client, cluster: FakeCluster
 ) -> None:
-    products = [ProductCapacity(name=name, nodes=1) for name in ("H100", "A100")]
-    capacity_store(Capacity(products=products))
+    for name in ("H100", "A100"):
+        node_row(name.lower(), product=name)
 
     page = Page(operator_client.post(ADD, form()))
     before = GpuSpec.objects.count()
@@ -416,6 +415,20 @@ def test_its_page_shows_its_stock_and_the_obstacle_of_the_top_up(
     assert facts["Top-up"] == top_up_obstacle(row)
 
 
+@pytest.mark.parametrize(("ready", "surplus"), [(1, []), (2, []), (5, [3])])
+def test_its_page_shows_the_stock_above_the_warm_target(
+    operator_client: Client, ready: int, surplus: list[int]
+) -> None:
+    row = spec_row(warm_target=2)
+    for _ in range(ready):
+        stock_row()
+
+    url = reverse("admin:inventory_gpuspec_change", args=[row.pk])
+    facts = {one.label: one.value for one in operator_client.get(url).context["detail"].facts}
+
+    assert numbers(facts["Top-up"]) == surplus
+
+
 def test_its_page_lists_its_operations_and_those_of_its_stock(
     operator_client: Client, rows: Rows
 ) -> None:
@@ -437,6 +450,7 @@ def test_its_page_lists_its_operations_and_those_of_its_stock(
 def test_the_pages_cost_few_queries(
     operator_client: Client, django_assert_max_num_queries: DjangoAssertNumQueries
 ) -> None:
+    node_row()
     rows = [spec_row(f"s{number}") for number in range(12)]
     for row in rows:
         stock_row(spec_name=row.name)

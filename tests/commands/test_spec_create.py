@@ -6,9 +6,8 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from gpuplatform.operations.models import Operation
-from gpuplatform.samples.capacity import Capacity, ProductCapacity
-from gpuplatform.samples.services import capacity_store
 from inventory.models import GpuSpec
+from tests.factories.node_rows import node_row
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("broker", "cluster")]
 
@@ -31,9 +30,9 @@ def test_a_repeated_command_is_accepted_once() -> None:
 
 
 def test_it_prints_the_products_that_a_unit_can_get() -> None:
-    products = [ProductCapacity(name=name, nodes=1) for name in ("H100", "A100")]
     unknown = _run("a", "--gpu", "1", "--operation-id", "a")
-    capacity_store(Capacity(products=products))
+    for name in ("H100", "A100"):
+        node_row(name.lower(), product=name)
 
     outputs = [
         unknown,

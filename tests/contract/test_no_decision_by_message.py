@@ -47,7 +47,9 @@ ALLOWED: Final = {
         "Failure.is_missing_object",
         "_is_rejection",
     ),  # Kubernetes has no machine-readable value for these two responses.
-    "gpuplatform/workloads/startup.py": ("_state_failure",),  # Selects the displayed part.
+    "gpuplatform/workloads/container_failures.py": (
+        "_state_failure",
+    ),  # Selects the displayed part.
 }
 """Functions by file that may inspect a message, with the reason."""
 

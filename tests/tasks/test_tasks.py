@@ -100,6 +100,7 @@ def test_the_guarantees_run_often_enough() -> None:
         UnitTask.TEND_SPEC,
         UnitTask.MATCH_REQUESTS,
         UnitTask.ADVANCE_DRAIN,
+        UnitTask.ANNOUNCE_PREEMPTIONS,
     }
     assert set(UnitTask) - on_demand <= set(every)
 

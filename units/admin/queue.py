@@ -11,18 +11,23 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from typing_extensions import override
 
-from gpuplatform.adminkit.detail.panels import Fact
+from gpuplatform.adminkit.actions.action import Action, ActionRequest, ActionResult, Values
+from gpuplatform.adminkit.actions.model_admin import ActionAdmin
+from gpuplatform.adminkit.detail.panels import Detail, Fact, RelatedRow
 from gpuplatform.adminkit.display.age import age_html, ago_html, span
+from gpuplatform.adminkit.display.badges import phase_badge
 from gpuplatform.adminkit.display.text import counted, operation_id_html, visible
 from gpuplatform.adminkit.display.urls import page_url
 from gpuplatform.adminkit.lists.filters import SpecFilter, TenantFilter
-from gpuplatform.adminkit.lists.model_admin import ReadOnlyAdmin, column
+from gpuplatform.adminkit.lists.model_admin import column
+from gpuplatform.operations.admin_actions import CANCEL
+from gpuplatform.operations.models import Operation
 from gpuplatform.operations.registry import QueuePlace
 from units.admin.detail import unit_url
 from units.models import ActiveUnit, CapacityRequest, GpuUnit
-from units.phases import QUEUE_CAUSES, QueueCause
+from units.phases import QUEUE_CAUSES, QueueCause, UnitPhase
 from units.queue_entries import causes_of
-from units.waiting import OPEN, places_in, queued_specs
+from units.waiting import OPEN, hold_ends_at, places_in, queued_specs
 
 UNKNOWN_PLACE: Final = QueuePlace(0, None)
 
@@ -50,9 +55,15 @@ def queue_facts(unit: GpuUnit) -> Sequence[Fact]:
         Fact("Priority", _priority(request)),
         Fact("Estimated wait", estimate_text(place)),
         Fact("Cause of the wait", f"{explained.meaning} {explained.next_step}"),
+        *_hold_facts(request),
         Fact("Waits until", ago_html(request.expires_at)),
         Fact("Waiting operation", visible(str(request)), page_url(request.operation)),
     )
+
+
+def _hold_facts(request: CapacityRequest) -> Sequence[Fact]:
+    until = hold_ends_at(request)
+    return () if until is None else (Fact("Hold of free stock ends", ago_html(until)),)
 
 
 def _unit_link(row: CapacityRequest) -> SafeString:
@@ -71,11 +82,44 @@ def _priority(row: CapacityRequest) -> str:
     return f"{row.priority}, preemptible" if row.is_preemptible else str(row.priority)
 
 
-def _why(row: Any) -> str:
-    """Return the cause of the wait and the next step."""
+def _why(row: Any) -> SafeString:
+    """Return the cause of the wait and the next step, and until when free stock is held for it."""
     cause: QueueCause = row.cause
-    explained = QUEUE_CAUSES[cause]
-    return f"{explained.meaning} {explained.next_step}"
+    explained, until = QUEUE_CAUSES[cause], hold_ends_at(row)
+    held = (
+        "" if until is None else format_html(" The hold of free stock ends {}.", ago_html(until))
+    )
+    return format_html("{} {}{}", explained.meaning, explained.next_step, held)
+
+
+def _operations(rows: Sequence[CapacityRequest]) -> list[Operation]:
+    return [row.operation for row in rows]
+
+
+def _cancel_consequence(rows: Sequence[CapacityRequest], values: Values) -> str:
+    units = counted(sum(row.count for row in rows), "stock unit")
+    held = sum(row.hold_begun_at is not None for row in rows)
+    free = f" Ends {counted(held, 'hold')} of free stock." if held else ""
+    cancelled = CANCEL.consequence(_operations(rows), values)
+    return f"Ends the wait for {units}.{free} {cancelled}"
+
+
+def _cancel(request: ActionRequest) -> ActionResult:
+    return CANCEL.service(
+        ActionRequest(request.row.operation, request.operation_id, request.values)
+    )
+
+
+CANCEL_REQUEST: Final = Action(
+    name="cancel",
+    label="Cancel",
+    consequence=_cancel_consequence,
+    obstacle=lambda row: CANCEL.obstacle(row.operation),
+    service=_cancel,
+    is_final=True,
+    button="Cancel request",
+)
+"""Cancels the operation of a request, which closes the request."""
 
 
 def _places(request: HttpRequest) -> Mapping[int, QueuePlace]:
@@ -87,9 +131,10 @@ def _places(request: HttpRequest) -> Mapping[int, QueuePlace]:
 
 
 @admin.register(CapacityRequest)
-class CapacityRequestAdmin(ReadOnlyAdmin):
+class CapacityRequestAdmin(ActionAdmin):
     """The list of the requests that wait for stock, by GPU spec and in order."""
 
+    row_actions = (CANCEL_REQUEST,)
     list_display = (
         "position_column",
         "unit_column",
@@ -126,7 +171,13 @@ class CapacityRequestAdmin(ReadOnlyAdmin):
 
     @override
     def offered_permissions(self) -> Mapping[str, str]:
-        return {}  # The permissions for units apply.
+        return {}  # The permissions for units and for operations apply.
+
+    @override
+    def may(self, request: HttpRequest, action: Action) -> bool:
+        """Return whether the user can cancel operations."""
+        operations = admin.site.get_model_admin(Operation)
+        return isinstance(operations, ActionAdmin) and operations.may(request, CANCEL)
 
     @override
     def has_module_permission(self, request: HttpRequest) -> bool:
@@ -154,6 +205,22 @@ class CapacityRequestAdmin(ReadOnlyAdmin):
         places, causes = _places(request), causes_of(sorted({row.spec_name for row in rows}))
         for row in rows:
             row.place, row.cause = places.get(row.pk, UNKNOWN_PLACE), causes[row.spec_name]
+
+    @override
+    def detail(self, row: CapacityRequest) -> Detail:
+        """Return only the first line: `page` redirects to the page of the unit."""
+        line = self.line(row)
+        return Detail(title=line.name, badge=line.badge, since=line.since)
+
+    @override
+    def line(self, row: CapacityRequest) -> RelatedRow:
+        return RelatedRow(
+            badge=phase_badge(UnitPhase.PENDING, "Waiting for capacity"),
+            name=row.unit.group_name or row.unit.name,
+            url=unit_url(row.unit),
+            text=f"{row.spec_name}: {counted(row.count, 'stock unit')}",
+            since=age_html(row.asked_at),
+        )
 
     @override
     def page(self, request: HttpRequest, object_id: str) -> HttpResponse:

@@ -39,7 +39,7 @@ from units.models import ActiveUnit, GpuUnit, StockUnit
 from units.phases import UnitPhase, UnitRole
 from units.selectors import StockState, capacity_by_spec, stock_withheld
 from units.services.names import UnitOperation
-from units.services.stock import top_up_obstacle
+from units.services.obstacles import top_up_obstacle
 
 SPEC_KIND = "GPUSpec"
 MISFIT_NEXT_STEP = "Reduce the size of a unit, correct the placement, or add a suitable node."
@@ -111,7 +111,7 @@ def _top_up(row: GpuSpec) -> SafeString:
     return shape_badge(Shape.READY, "Active")
 
 
-def _in_use(row: GpuSpec) -> SafeString:
+def _active(row: GpuSpec) -> SafeString:
     """Return the number of active units of a GPU spec as a link to their list."""
     url = f"{list_url(ActiveUnit)}?spec={row.name}"
     return format_html('<a href="{}">{}</a>', url, _counts_of(row).active)
@@ -138,7 +138,7 @@ class GpuSpecAdmin(ActionAdmin):
         "target",
         "top_up",
         "stock",
-        "in_use",
+        "active",
         "changed",
     )
     list_display_links = ("name",)
@@ -154,7 +154,7 @@ class GpuSpecAdmin(ActionAdmin):
     target = column("Warm target", lambda row: row.warm_target)
     top_up = column("Top-up", _top_up)
     stock = column("Stock", lambda row: _stock_counts(_counts_of(row)))
-    in_use = column("In use", _in_use)
+    active = column("Units", _active)
     changed = column("Changed", lambda row: age_html(row.updated_at), ordering="-updated_at")
 
     @override
@@ -221,7 +221,7 @@ def _stock_summary(row: GpuSpec) -> SafeString:
     """Return the numbers of units of a GPU spec on one line."""
     counts = _counts_of(row)
     return format_html(
-        "{} · {} in use · {} in stock ({} seeded, {} consumed, {} removed)",
+        "{} · {} units · {} in stock ({} seeded, {} consumed, {} removed)",
         _stock_counts(counts),
         counts.active,
         counts.total,
@@ -232,10 +232,12 @@ def _stock_summary(row: GpuSpec) -> SafeString:
 
 
 def _top_up_text(row: GpuSpec) -> str:
-    """Return the reason that prevents the top-up, or Active."""
+    """Return the reason that prevents the top-up, or Active with the surplus of ready stock."""
     if not row.warm_target:
         return "Off, because the warm target is 0"
-    return top_up_obstacle(row) or "Active"
+    surplus = _counts_of(row).ready - row.warm_target
+    above = f": {surplus} ready above the target, which remain until they are claimed or removed"
+    return top_up_obstacle(row) or f"Active{above if surplus > 0 else ''}"
 
 
 def _documents(row: GpuSpec) -> Sequence[Document]:

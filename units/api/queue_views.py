@@ -15,6 +15,7 @@ from gpuplatform.api.views import ApiView
 from gpuplatform.operations.api.serializers import QueueReply
 from units.phases import QueueCause
 from units.queue_entries import QueueEntry, queue_entries
+from units.waiting import hold_ends_at
 
 
 class QueueQuery(PageQuery):
@@ -43,6 +44,9 @@ class QueueEntryReply(Reply):
     size: int = Field(description="Number of stock units.", examples=[1])
     asked_at: datetime = Field(description="Time of the request.")
     expires_at: datetime = Field(description="Time at which the request ends.")
+    held_until: datetime | None = Field(
+        description="Time until which free stock is held for the request; null if none is."
+    )
 
     @classmethod
     def of(cls, entry: QueueEntry) -> Self:
@@ -61,6 +65,7 @@ class QueueEntryReply(Reply):
             size=row.count,
             asked_at=row.asked_at,
             expires_at=row.expires_at,
+            held_until=hold_ends_at(row),
         )
 
 

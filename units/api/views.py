@@ -10,6 +10,7 @@ from gpuplatform.api.pagination import Page, decode_cursor, mapped, paginate
 from gpuplatform.api.query import PageQuery
 from gpuplatform.api.views import ApiView
 from gpuplatform.errors import (
+    CapacityExceeded,
     InsufficientCapacity,
     NameConflict,
     NotFound,
@@ -75,7 +76,7 @@ class GpuUnits(ApiView):
         tag=_TAG,
         body=GpuUnitCreate,
         replies=accepted(UnitOperation.CREATE, *_UNIT, namespace=_NAMESPACE),
-        errors=[InsufficientCapacity, NameConflict, QueueFull],
+        errors=[CapacityExceeded, InsufficientCapacity, NameConflict, QueueFull],
     )
     def post(self, request: Request, *, body: GpuUnitCreate) -> Response:
         """Accept a request to create a unit, and claim a stock unit.

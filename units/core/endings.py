@@ -14,8 +14,9 @@ from gpuplatform.planning.ownership import is_controlled_by
 from gpuplatform.planning.plan import Absent, Observation, Present
 from gpuplatform.planning.view import ResourceView
 from gpuplatform.workloads.causes import StartupCause
+from gpuplatform.workloads.container_failures import START_ERRORS
 from gpuplatform.workloads.pods import CONTAINER_NAME
-from gpuplatform.workloads.startup import START_ERRORS, startup_failure
+from gpuplatform.workloads.startup import startup_failure
 from units.core.child import outcome
 from units.core.jobs import is_of_run, run_of
 from units.core.observed import ObservedUnit

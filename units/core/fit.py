@@ -1,4 +1,4 @@
-"""Checks whether a unit of a GPU spec fits an empty node. Pure.
+"""Checks whether a unit fits an empty node, and counts the units that empty nodes can have. Pure.
 
 The size of a node is the maximum of its capacity and its allocatable resources, so that a failed
 device does not make a GPU spec impossible. Taints and affinities are not checked.
@@ -33,6 +33,28 @@ def misfit(wanted: Mapping[str, str], labels: Mapping[str, str], nodes: Sequence
         return ""
     excess = "; ".join(filter(None, (_excess(name, wanted[name], fitting) for name in wanted)))
     return f"One unit requests {excess}." if excess else "No node has all requested resources."
+
+
+def units_on_empty_nodes(
+    wanted: Mapping[str, str], labels: Mapping[str, str], nodes: Sequence[Manifest]
+) -> int | None:
+    """Return the maximum number of units that the nodes could have if they were empty.
+
+    The momentary state of a node does not matter: cordons, taints and failed devices can end.
+    Returns `None` if no node has the labels and all of the resources, since nodes of an unknown
+    size can be added, or if a unit requests nothing.
+
+    The arguments are the same as of `misfit`.
+    """
+    parsed = {name: Quantity.parsed_or_zero(amount).nanos for name, amount in wanted.items()}
+    amounts = {name: nanos for name, nanos in parsed.items() if nanos > 0}
+    sizes = [
+        {name: _size(node, name).nanos for name in amounts} for node in nodes if _has(node, labels)
+    ]
+    suitable = [size for size in sizes if all(size.values())]
+    if not suitable or not amounts:
+        return None
+    return sum(min(size[name] // amount for name, amount in amounts.items()) for size in suitable)
 
 
 def _has(node: Manifest, labels: Mapping[str, str]) -> bool:

@@ -7,6 +7,7 @@ the units with a notice. A unit is stopped only if the request still needs its G
 from collections.abc import Collection, Iterable
 from typing import Final, NamedTuple
 
+from gpuplatform.planning.plan import Event, EventType
 from units.core.queue import QueueRequest, QueueTenant, Tenants, eligible, share
 
 PATIENCE_SECONDS: Final = 30.0
@@ -70,6 +71,16 @@ def victims(
         owner = shares[chosen.tenant]
         shares[chosen.tenant] = owner._replace(held=owner.held - chosen.gpus)
     return tuple(found)
+
+
+def notice_event() -> Event:
+    """Return the Event about a unit that will be stopped for a request."""
+    message = (
+        "A request that is not preemptible needs the GPUs of the unit, so that the unit will be"
+        " stopped. The field notice of the unit contains the time. The unit then waits for stock"
+        " and starts again."
+    )
+    return Event(EventType.WARNING, "PreemptionNotice", message)
 
 
 def _rank(unit: PreemptibleUnit, tenant: QueueTenant) -> tuple[float, float, int]:

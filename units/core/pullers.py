@@ -18,9 +18,10 @@ from gpuplatform.kube.kinds import GROUP, POD, Manifest
 from gpuplatform.planning.ownership import MANAGED_BY_LABEL, MANAGER, deletion_of
 from gpuplatform.planning.plan import Create, Delete
 from gpuplatform.workloads.causes import StartupCause
+from gpuplatform.workloads.container_failures import StartupFailure, failure_of_container
 from gpuplatform.workloads.pod_settings import PodSettings
 from gpuplatform.workloads.pods import STOCK_PRIORITY_CLASS
-from gpuplatform.workloads.startup import StartupFailure, failure_of_container, node_refusal
+from gpuplatform.workloads.startup import node_refusal
 from units.phases import STOCK_NAMESPACE, WarmImageState
 
 PULLER_LABEL: Final = f"{GROUP}/warm-images"

@@ -37,10 +37,11 @@ from units.services.groups import (
     group_create,
     group_request_deletion,
     group_stock_missing,
+    group_wanted,
     member_created,
     members_to_create,
 )
-from units.services.queue import DEFAULT_WAIT, Wanted, request_open
+from units.services.queue import DEFAULT_WAIT, request_open
 
 
 def create(cluster: Cluster, operation: Operation) -> Step:
@@ -133,8 +134,7 @@ def _assign(deleted: GpuUnit | None) -> Step:
             return None  # The matcher granted the stock since the claims were read.
         if request is not None and request.phase == RequestPhase.CLOSED:
             return superseded(fresh) or expired(request)
-        unit = _body(fresh).unit
-        wanted = Wanted(unit.spec_name, image=unit.image, size=missing)
+        wanted = group_wanted(_body(fresh), missing)
         if group_claim(fresh, wanted):
             return None
         return superseded(fresh) or wait_for_grant(

@@ -7,22 +7,19 @@ requested before the cancellation or not at all.
 from collections.abc import Callable, Collection
 from contextlib import suppress
 from functools import partial
-from typing import Any, Final
+from typing import Any
 
 from django.db import transaction
 from django.db.models.functions import Now
-from django.utils.crypto import salted_hmac
 
 from gpuplatform.errors import NotFound, PhaseConflict
+from gpuplatform.operations.automatic import automatic_id
 from gpuplatform.operations.services import Accepted
 from gpuplatform.tenancy.selectors import tenant_of
 from inventory.models import NodeDrain
 from units.models import GpuUnit
 from units.services.stock import stock_move
 from units.services.units import unit_request_deletion, unit_stop
-
-TOKEN_DIGITS: Final = 16
-"""Number of digits of the part of an operationID that cannot be guessed."""
 
 
 def drain_move_stock(drain: NodeDrain, ids: Collection[int]) -> None:
@@ -62,11 +59,9 @@ def _request(service: Callable[..., Accepted], drain: NodeDrain, unit: GpuUnit) 
 
     A unit that is being deleted is left alone, and so is a unit of a namespace without a tenant.
     """
-    # A unit that is started again has another generation. An owner who could guess the
-    # operationID could use it first, so that the stop would be a replay.
-    place = f"{drain.pk}-{unit.pk}-{unit.generation}"
-    token = salted_hmac("units.drain", place, algorithm="sha256").hexdigest()[:TOKEN_DIGITS]
+    # A unit that is started again has another generation.
+    operation_id = automatic_id("drain", drain.pk, unit.pk, unit.generation)
     request = {"tenant": unit.tenant or tenant_of(unit.namespace), "name": unit.name}
     with suppress(NotFound, PhaseConflict):
-        return not service(**request, operation_id=f"drain-{place}-{token}").is_replay
+        return not service(**request, operation_id=operation_id).is_replay
     return False

@@ -50,6 +50,7 @@ from units.services.queue import (
     Claimed,
     Wanted,
     accept_group_in_line,
+    check_possible,
     earlier_operations,
     request_open,
     requests_close,
@@ -66,19 +67,26 @@ def group_create(*, tenant: Tenant, body: UnitGroupCreate) -> Accepted:
     and the request waits, one request for the stock of all units is opened.
 
     Raises:
-        InvalidSpec: If the GPU spec is not in the catalogue or is disabled.
+        InvalidSpec: If the priority exceeds the limit of the tenant, or if the GPU spec is not in
+            the catalogue or is disabled.
         NameConflict: If the name of the group or of one of its units is in use.
         InsufficientCapacity: If too few stock units can be claimed; the request does not wait.
-        QueueFull: If too many requests wait for stock of the GPU spec.
+        CapacityExceeded: If the nodes could not have all units, even if they were empty.
+        QueueFull: If too many requests wait for stock of the GPU spec, or too many of the tenant.
         OperationConflict: If the operationID belongs to another request.
     """
     spec_name = body.unit.spec_name
 
     def prepare(operation: Operation, claim: Claim) -> int:
+        if body.priority:  # A replay returns its operation in any case.
+            rows = Tenant.objects.filter(pk=tenant.pk)
+            body.check_priority(rows.values_list("max_priority", flat=True).get())
         spec_requested(spec_name)
         units = _insert(operation, body)
-        wanted = Wanted(spec_name, image=body.unit.image, size=body.size)
+        wanted = group_wanted(body, body.size)
         claimed = claim(operation, wanted)
+        if claimed.stock is None:
+            check_possible(wanted, "size")
         if claimed.stock is None and body.wait is None:
             count(CLAIMS_REFUSED, kind=UnitOperation.GROUP_CREATE)
             raise _insufficient(body, claimed)
@@ -119,6 +127,11 @@ def group_request_deletion(*, tenant: Tenant, name: str, operation_id: str) -> A
     place = (GROUP_KIND, tenant.namespace, name)
     request = Request(tenant, operation_id, UnitOperation.GROUP_DELETE, *place)
     return operation_accept(request, prepare=prepare)
+
+
+def group_wanted(body: UnitGroupCreate, size: int) -> Wanted:
+    """Return the stock that `size` units of a group require."""
+    return Wanted(body.unit.spec_name, image=body.unit.image, priority=body.priority, size=size)
 
 
 def members_to_create(operation: Operation) -> list[GpuUnit]:

@@ -33,7 +33,7 @@ from units.requests import create_body
 from units.selectors import claimable_stock
 from units.services.claims import abandon, claim_all
 from units.services.names import UnitOperation
-from units.services.preemption import preempt
+from units.services.preemption import preempt, withdraw_notices
 from units.services.queue import operations_due, turn_of
 from units.services.stock import top_up
 from units.waiting import (
@@ -108,7 +108,9 @@ def match_spec(spec_name: str, *, may_seed: bool) -> None:
     """
     match(spec_name)
     spec = GpuSpec.objects.filter(name=spec_name, is_enabled=True).first()
-    if may_seed and spec is not None and requests_open(spec_name).exists():
+    if spec is None:
+        withdraw_notices(spec_name)
+    elif may_seed and requests_open(spec_name).exists():
         preempt(spec, may_notify=top_up(spec) is None)
 
 

@@ -34,6 +34,7 @@ class UnitTask(StrEnum):
     SAMPLE_CAPACITY = "units.sample_capacity"
     MATCH_REQUESTS = MATCH_TASK
     SWEEP_REQUESTS = "units.sweep_requests"
+    ANNOUNCE_PREEMPTIONS = "units.announce_preemptions"
     ADVANCE_DRAIN = DRAIN_TASK
     SWEEP_DRAINS = "units.sweep_drains"
 

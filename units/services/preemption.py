@@ -7,7 +7,6 @@ stopped (rules `evictmark` and `regrant`). If the process is killed in between, 
 continues. A notice is void when its request is not open.
 """
 
-import secrets
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import Final
@@ -22,6 +21,7 @@ from gpuplatform.errors import RequestError
 from gpuplatform.locks import take_turn
 from gpuplatform.metrics.declared import PREEMPTIONS
 from gpuplatform.metrics.recorder import count
+from gpuplatform.operations.automatic import automatic_id
 from gpuplatform.operations.models import Operation
 from gpuplatform.operations.phases import OPEN_PHASES
 from gpuplatform.operations.services import Request, operation_accept, take_turn_of_object
@@ -41,9 +41,9 @@ from units.models import (
     PreemptionNotice,
 )
 from units.phases import RequestPhase, UnitPhase, UnitReason, UnitRole
-from units.services.names import UNIT_KIND, UnitOperation
+from units.services.names import UNIT_KIND, UnitOperation, UnitTask
+from units.services.obstacles import is_top_up_stopped, top_up_obstacle
 from units.services.queue import request_open, turn_of, wanted_by
-from units.services.stock import top_up_obstacle
 from units.waiting import MATCH_TASK, OPEN, queue_tenants, spec_queue
 from units.waiting_units import preemption_text
 
@@ -64,8 +64,11 @@ def preempt(spec: GpuSpec, *, may_notify: bool) -> None:
         return
     notices = PreemptionNotice.objects.filter(request__spec_name=spec.name)
     notices.exclude(request__phase=RequestPhase.OPEN).delete()
+    if is_top_up_stopped(spec):
+        withdraw_notices(spec.name)
+        return  # The request waits for an operator.
     if top_up_obstacle(spec):
-        return  # Stock may come, or an operator wants no change.
+        return  # Stock may come.
     due = notices.filter(stops_at__lte=Now()).order_by("request")
     for number in due.values_list("request", flat=True).distinct():
         try:
@@ -76,6 +79,20 @@ def preempt(spec: GpuSpec, *, may_notify: bool) -> None:
         _count("kept", kept)
     if may_notify:
         _count("notified", _give_notice(spec.name))
+
+
+def withdraw_notices(spec_name: str) -> None:
+    """Withdraw the notices of a GPU spec for which no units are stopped now.
+
+    Otherwise, the owners would see the time of a stop that has passed. If units are to be stopped
+    later, their owners get a new notice.
+    """
+    notices = PreemptionNotice.objects.filter(request__spec_name=spec_name)
+    if notices.exists():
+        with transaction.atomic():
+            take_turn(turn_of(spec_name))  # A stop that has begun is completed first.
+            withdrawn, _ = notices.delete()
+        _count("kept", withdrawn)
 
 
 def _count(outcome: str, units: int) -> None:
@@ -105,6 +122,7 @@ def _give_notice(spec_name: str) -> int:
         for row in rows:
             row.reason, row.message = UnitReason.PREEMPTION_NOTICE, preemption_text(stops_at)
         append_history(rows, None)
+        enqueue_after_commit(UnitTask.ANNOUNCE_PREEMPTIONS, head.number, queue=Queue.PERIODIC)
         enqueue_after_commit(
             MATCH_TASK, head.number, queue=Queue.OPERATIONS, countdown=float(seconds)
         )
@@ -234,8 +252,6 @@ def _stop_and_wait(row: GpuUnit, number: int) -> None:
     if row.tenant is None:
         raise _NotEligible
     place = (UNIT_KIND, row.namespace, row.name)
-    # No owner can prevent the stop by the use of its operationIDs, which cannot be guessed.
-    prefix = f"preempt-{row.pk}-{number}-{secrets.token_hex(8)}"
 
     def stop(_: Operation) -> int:
         locked = GpuUnit.objects.filter(pk=row.pk, deletion_requested_at__isnull=True)
@@ -252,7 +268,8 @@ def _stop_and_wait(row: GpuUnit, number: int) -> None:
         return row.pk
 
     for kind, prepare in ((UnitOperation.STOP, stop), (UnitOperation.START, start)):
-        request = Request(row.tenant, f"{prefix}-{kind.rpartition('.')[2]}", kind, *place)
+        operation_id = automatic_id("preempt", row.pk, number, kind.rpartition(".")[2])
+        request = Request(row.tenant, operation_id, kind, *place)
         operation_accept(request, prepare=prepare)
 
 

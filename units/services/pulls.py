@@ -7,6 +7,7 @@ from django.db.models import Q, QuerySet, Subquery
 
 from gpuplatform.errors import RequestError
 from gpuplatform.kube.kinds import Manifest
+from gpuplatform.operations.automatic import automatic_id
 from gpuplatform.operations.models import Operation
 from gpuplatform.operations.phases import OPEN_PHASES
 from gpuplatform.operations.provenance import applied_operation
@@ -47,11 +48,11 @@ def unit_start_elsewhere(unit: Manifest, node: str) -> bool:
         return False
     if row.cause == StartupCause.UNSCHEDULABLE and _has_started(row, applied_operation(unit)):
         return False
-    prefix = f"other-node-{row.pk}-{applied_operation(unit)}"
+    place = ("other-node", row.pk, applied_operation(unit))
     try:
         with transaction.atomic():
-            _accept_stop(row, row.tenant, f"{prefix}-stop")
-            _accept_start(row, row.tenant, f"{prefix}-start", node)
+            _accept_stop(row, row.tenant, automatic_id(*place, "stop"))
+            _accept_start(row, row.tenant, automatic_id(*place, "start"), node)
     except (RequestError, _NotEligible):
         return False
     return True

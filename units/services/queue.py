@@ -16,18 +16,19 @@ from django.db.models import QuerySet
 from django.db.models.functions import Now
 
 from gpuplatform import clock
-from gpuplatform.errors import QueueFull
+from gpuplatform.errors import CapacityExceeded, FieldError, QueueFull
 from gpuplatform.lifecycle.transition import transition
 from gpuplatform.operations.models import Operation
 from gpuplatform.operations.phases import OPEN_PHASES
 from gpuplatform.operations.services import Accepted, OperationTask, Request, operation_accept
 from gpuplatform.queueing import Queue, enqueue_after_commit
+from gpuplatform.tenancy.models import Tenant
 from inventory.services.catalogue import holds_pause
 from units.core.queue import QueueRequest, hold_seconds
 from units.history import append_history
 from units.models import CapacityRequest, GpuUnit
 from units.phases import REQUEST_TRANSITIONS, RequestPhase, UnitPhase, UnitReason
-from units.selectors import claimable_stock
+from units.selectors import claimable_stock, units_possible
 from units.services.claims import claim, claim_all
 from units.waiting import (
     OPEN,
@@ -43,6 +44,10 @@ DEFAULT_WAIT: Final = timedelta(minutes=10)
 
 MAX_OPEN_REQUESTS: Final = 2_000
 """Maximum number of open requests of a GPU spec. Starts are accepted beyond it."""
+
+MAX_OPEN_REQUESTS_OF_TENANT: Final = 500
+"""Maximum number of open requests of a tenant for a GPU spec: a quarter of all, so that no tenant
+alone can fill the queue of the others. Starts are accepted beyond it."""
 
 CONTENDED_SECONDS: Final = 1.0
 """The time after which a claim is tried again without the turn of its GPU spec."""
@@ -215,14 +220,10 @@ def request_open(
         is_after_preemption: Whether the unit was stopped for another request.
 
     Raises:
-        QueueFull: If too many requests of the GPU spec are open.
+        QueueFull: If too many requests of the GPU spec are open, or too many of the tenant.
     """
-    if is_limited and requests_open(wanted.spec_name).count() >= MAX_OPEN_REQUESTS:
-        msg = (
-            f"The maximum of {MAX_OPEN_REQUESTS} requests waits for stock of the GPU spec"
-            f" '{wanted.spec_name}'. Try again later."
-        )
-        raise QueueFull(msg)
+    if is_limited:
+        _check_length(operation.tenant, wanted.spec_name)
     request, is_new = CapacityRequest.objects.get_or_create(
         operation=operation,
         defaults={
@@ -243,7 +244,9 @@ def request_open(
         rows.update(ahead=(position_of(request) or 1) - 1)
     else:
         # The age and the number do not change, so that the request has its place again.
-        transition(rows, REQUEST_TRANSITIONS, RequestPhase.OPEN, count=wanted.size)
+        transition(
+            rows, REQUEST_TRANSITIONS, RequestPhase.OPEN, count=wanted.size, granted_at=None
+        )
     if unit.gpu and not unit.uid:
         # Its stock was deleted: until the next grant, the unit counts to no GPUs.
         GpuUnit.objects.filter(pk=unit.pk, uid="").update(gpu=0)
@@ -253,6 +256,49 @@ def request_open(
     append_history(changed, operation)
     hint_matcher(wanted.spec_name)
     return request
+
+
+def _check_length(tenant: Tenant, spec_name: str) -> None:
+    """Check that one more request can wait.
+
+    Raises:
+        QueueFull: If too many requests of the GPU spec are open, or too many of the tenant.
+    """
+    waiting = requests_open(spec_name)
+    limits = (
+        (waiting.filter(tenant=tenant), MAX_OPEN_REQUESTS_OF_TENANT, f" of tenant '{tenant}'"),
+        (waiting, MAX_OPEN_REQUESTS, ""),
+    )
+    for requests, most, whose in limits:
+        number = requests.count()
+        if number >= most:
+            details = [FieldError("wait", f"{number} requests{whose} wait, at most {most} can.")]
+            msg = (
+                f"The maximum of {most} requests{whose} waits for stock of the GPU spec"
+                f" '{spec_name}'. Try again later."
+            )
+            raise QueueFull(msg, waiting=number, details=details)
+
+
+def check_possible(wanted: Wanted, size_field: str) -> None:
+    """Check that the nodes could provide the stock of a request if they were empty.
+
+    It is called if the request gets no stock now: existing stock can be granted in any case.
+    `size_field` is the field of the request that determines what it needs.
+
+    Raises:
+        CapacityExceeded: If the request needs more, so that no wait would help.
+    """
+    most = units_possible(wanted.spec_name)
+    if most is not None and most < wanted.size:
+        units = "1 unit" if wanted.size == 1 else f"{wanted.size} units"
+        msg = (
+            f"The request needs {units} of the GPU spec '{wanted.spec_name}', and its nodes can"
+            f" have at most {most}, even if they are empty. Request less, or ask an operator to"
+            " add nodes."
+        )
+        details = [FieldError(size_field, f"{wanted.size} needed, at most {most} possible.")]
+        raise CapacityExceeded(msg, details=details)
 
 
 def _waiting_units(operation: Operation, unit: GpuUnit) -> list[int]:

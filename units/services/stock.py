@@ -13,13 +13,12 @@ from gpuplatform.errors import (
     FieldError,
     InsufficientCapacity,
     NameConflict,
-    OperationConflict,
     PhaseConflict,
     RequestError,
 )
 from gpuplatform.formats.model import invalid_spec
+from gpuplatform.operations.automatic import automatic_id
 from gpuplatform.operations.models import Operation
-from gpuplatform.operations.phases import OPEN_PHASES
 from gpuplatform.operations.services import Accepted, Request, operation_accept
 from gpuplatform.queueing import Queue, enqueue_after_commit
 from gpuplatform.reconciliation.mirror import request_deletion
@@ -42,10 +41,10 @@ from units.history import append_history
 from units.mirror import spec_columns
 from units.models import WITHHELD, GpuUnit
 from units.phases import STOCK_NAMESPACE, UnitPhase, UnitRole
-from units.queue_entries import MAX_FAILED
 from units.requests import StockSeed
 from units.selectors import claimable_stock, stock_get
 from units.services.names import UNIT_KIND, UnitOperation, UnitTask, urgency_of
+from units.services.obstacles import TOP_UP_PREFIX, top_up_obstacle, unclaimed_stock
 from units.waiting import hint_matcher, waiting_stock
 
 logger = logging.getLogger(__name__)
@@ -53,7 +52,6 @@ logger = logging.getLogger(__name__)
 MAX_TOP_UP: Final = 10
 """Maximum number of stock units that one top-up creates."""
 
-_TOP_UP_PREFIX = "top-up"
 _BATCH = 500
 
 
@@ -112,7 +110,9 @@ def stock_remove_one(*, tenant: Tenant, operation_id: str, stock: GpuUnit) -> Ac
     """
 
     def prepare(operation: Operation) -> int:
-        rows = _unclaimed(stock.spec_name).filter(pk=stock.pk, deletion_requested_at__isnull=True)
+        rows = unclaimed_stock(stock.spec_name).filter(
+            pk=stock.pk, deletion_requested_at__isnull=True
+        )
         found = rows.select_for_update(of=("self",)).first()
         if found is None:
             held = stock_get(stock.name)
@@ -131,7 +131,7 @@ def stock_drain(spec: GpuSpec) -> Accepted | None:
     Returns `None` if all stock is claimed or deleted. Claimed stock is kept for its unit; if the
     claim is released, the next call removes it.
     """
-    return _remove(spec.name, _unclaimed(spec.name))
+    return _remove(spec.name, unclaimed_stock(spec.name))
 
 
 def stock_move(spec_name: str, ids: Collection[int]) -> Accepted | None:
@@ -143,7 +143,7 @@ def stock_move(spec_name: str, ids: Collection[int]) -> Accepted | None:
     Returns `None` if all of it is claimed or deleted.
     """
     with transaction.atomic():
-        removed = _remove(spec_name, _unclaimed(spec_name).filter(pk__in=ids))
+        removed = _remove(spec_name, unclaimed_stock(spec_name).filter(pk__in=ids))
         spec = GpuSpec.objects.filter(name=spec_name, is_enabled=True).first()
         if removed is None or spec is None:
             return removed
@@ -151,7 +151,8 @@ def stock_move(spec_name: str, ids: Collection[int]) -> Accepted | None:
         if spec.warm_target and not spec.is_top_up_paused:
             enqueue_after_commit(UnitTask.TEND_SPEC, spec.pk, queue=Queue.PERIODIC)
         else:
-            _seed_automatically(spec, f"replaces-{operation}", operation.progress_total)
+            operation_id = automatic_id("replaces", operation.pk)
+            _seed_automatically(spec, operation_id, operation.progress_total)
         return removed
 
 
@@ -191,13 +192,13 @@ def top_up(spec: GpuSpec, *, waits: bool = False) -> Accepted | None:
         missing = _missing(locked)
         if missing <= 0:
             return None
-        operation_id = f"{_TOP_UP_PREFIX}-{uuid.uuid4().hex}"
+        operation_id = f"{TOP_UP_PREFIX}-{uuid.uuid4().hex}"
         return _seed_automatically(locked, operation_id, min(missing, MAX_TOP_UP))
 
 
 def _missing(spec: GpuSpec) -> int:
     """Return the number of stock units that are missing to the target of a GPU spec."""
-    held = _unclaimed(spec.name).filter(deletion_requested_at__isnull=True)
+    held = unclaimed_stock(spec.name).filter(deletion_requested_at__isnull=True)
     target = spec.warm_target + _awaited(spec.name, held)
     numbers = held.exclude(phase=UnitPhase.FAILED).aggregate(
         held=Count("id"),
@@ -215,27 +216,6 @@ def _awaited(spec_name: str, held: QuerySet[GpuUnit]) -> int:
     """Return the number of stock units for which requests wait, or 0 without room for stock."""
     awaited = waiting_stock(spec_name)
     return 0 if awaited and held.filter(cause__in=UNPLACED).exists() else awaited
-
-
-def top_up_obstacle(spec: GpuSpec) -> str:
-    """Return the sentence that explains why a GPU spec is not topped up, or an empty string."""
-    if not spec.is_enabled:
-        return "The GPU spec is disabled."
-    if spec.is_top_up_paused:
-        return "The top-up is paused."
-    failed = _unclaimed(spec.name).filter(phase=UnitPhase.FAILED).count()
-    if failed >= MAX_FAILED:
-        return (
-            f"{failed} stock units have failed. The top-up resumes when fewer than {MAX_FAILED}"
-            " have failed."
-        )
-    open_seeds = Operation.objects.filter(
-        kind=UnitOperation.SEED,
-        operation_id__startswith=f"{_TOP_UP_PREFIX}-",
-        payload__specName=spec.name,
-        phase__in=OPEN_PHASES,
-    )
-    return "A top-up is in progress." if open_seeds.exists() else ""
 
 
 def stock_tend() -> None:
@@ -269,7 +249,7 @@ def top_up_continue(seeding: Operation) -> None:
     The warm target may be further away than one top-up, or may have changed in the meantime. The
     seeding of a caller enqueues nothing.
     """
-    if not seeding.operation_id.startswith(f"{_TOP_UP_PREFIX}-"):
+    if not seeding.operation_id.startswith(f"{TOP_UP_PREFIX}-"):
         return
     for spec in GpuSpec.objects.filter(name=seeding.payload.get("specName", "")):
         enqueue_after_commit(UnitTask.TEND_SPEC, spec.pk, queue=Queue.PERIODIC)
@@ -287,9 +267,7 @@ def restock(unit: GpuUnit) -> Accepted | None:
     held = not is_idle and GpuUnit.objects.filter(consumed_by=unit.uid).exists()
     if wanted is None or not unit.uid or not held:
         return None
-    with suppress(OperationConflict):  # A caller used this operationID; the deletion continues.
-        return _seed_automatically(wanted, f"restock-{unit.uid}", 1)
-    return None
+    return _seed_automatically(wanted, automatic_id("restock", unit.uid), 1)
 
 
 def _seed_automatically(spec: GpuSpec, operation_id: str, number: int) -> Accepted:
@@ -374,11 +352,6 @@ def _claim_for_removal(operation: Operation, rows: list[int]) -> int:
 def _set_total(operation: Operation, number: int) -> None:
     operation.progress_total = number
     Operation.objects.filter(pk=operation.pk).update(progress_total=number)
-
-
-def _unclaimed(spec_name: str) -> QuerySet[GpuUnit]:
-    is_stock = Q(role=UnitRole.STOCK, deleted_at__isnull=True, consumed_by="")
-    return GpuUnit.objects.filter(is_stock, claimed_by__isnull=True, spec_name=spec_name)
 
 
 def _request(

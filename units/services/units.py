@@ -35,6 +35,7 @@ from units.services.queue import (
     Claim,
     Wanted,
     accept_in_line,
+    check_possible,
     earlier_operations,
     request_open,
     supersede,
@@ -54,7 +55,8 @@ def unit_create(*, tenant: Tenant, body: GpuUnitCreate) -> Accepted:
         NameConflict: If the name is in use.
         InsufficientCapacity: If no stock unit of the GPU spec can be claimed, or if the named
             stock unit cannot be claimed; the request does not wait.
-        QueueFull: If too many requests wait for stock of the GPU spec.
+        CapacityExceeded: If no node is large enough for a unit of the GPU spec.
+        QueueFull: If too many requests wait for stock of the GPU spec, or too many of the tenant.
         OperationConflict: If the operationID belongs to another request.
     """
     body.check_namespace(tenant.namespace)
@@ -74,6 +76,8 @@ def unit_create(*, tenant: Tenant, body: GpuUnitCreate) -> Accepted:
             is_preemptible=body.preemptible,
         )
         claimed = claim(operation, wanted)
+        if claimed.stock is None and not body.stock_name:
+            check_possible(wanted, "specName")
         if claimed.stock is None and body.wait is None:
             count(CLAIMS_REFUSED, kind=UnitOperation.CREATE)
             raise _insufficient(body, claimed.waiting)
@@ -148,6 +152,7 @@ def unit_start(
         NotFound: If the unit does not exist.
         PhaseConflict: If the unit is being deleted or belongs to a group, or if an earlier start
             waits for stock.
+        CapacityExceeded: If no node is large enough for a unit of the GPU spec.
     """
     lock = _changing(tenant, name, _can_start)
 
@@ -156,6 +161,7 @@ def unit_start(
         unit = GpuUnit.objects.get(pk=row_id)
         wanted = wanted_by(unit)
         if claim(operation, wanted).stock is None:
+            check_possible(wanted, "")
             lasts = DEFAULT_WAIT if wait is None else wait.duration
             request_open(operation, unit, wanted, lasts, is_limited=False)
         return row_id

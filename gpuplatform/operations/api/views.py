@@ -8,6 +8,7 @@ from gpuplatform.api.endpoint import Endpoint
 from gpuplatform.api.pagination import mapped, paginate
 from gpuplatform.api.views import ApiView
 from gpuplatform.errors import (
+    CapacityExceeded,
     InsufficientCapacity,
     NameConflict,
     NotFound,
@@ -105,7 +106,8 @@ class JobRetry(ApiView):
         query=TenantQuery,
         replies=accepted("stockpool.create", "StockPool", "h100", namespace="default"),
         errors=[
-            *(NotFound, PhaseConflict, NameConflict, InsufficientCapacity, QueueFull, StaleEtag)
+            *(NotFound, PhaseConflict, NameConflict, StaleEtag),
+            *(CapacityExceeded, InsufficientCapacity, QueueFull),
         ],
     )
     def post(

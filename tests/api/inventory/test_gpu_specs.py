@@ -7,10 +7,9 @@ from pytest_django import DjangoAssertNumQueries
 
 from gpuplatform.operations import driver
 from gpuplatform.operations.models import Operation
-from gpuplatform.samples.capacity import Capacity, ProductCapacity
-from gpuplatform.samples.services import capacity_store
 from gpuplatform.workloads.placement import MAX_LABELS
-from inventory.models import GpuSpec
+from inventory.models import GpuSpec, Node
+from tests.factories.node_rows import node_row
 from tests.factories.unit_rows import spec_row
 from tests.fakes.api import JOBS, SPECS, Api
 from tests.fakes.cluster import FakeCluster
@@ -88,14 +87,14 @@ def test_the_number_of_gpus_must_be_specified(api: Api, cluster: FakeCluster, gp
 def test_a_spec_has_the_products_that_a_unit_can_get(
     api: Api, cluster: FakeCluster, columns: dict[str, Any], expected: list[str]
 ) -> None:
-    products = [
-        ProductCapacity(name="H100", nodes=1),
-        ProductCapacity(name="A100", nodes=2),
-        ProductCapacity(name="V100", nodes=0),
-        ProductCapacity(name="", nodes=1),
-        ProductCapacity(name="MI300", resource_name="amd.com/gpu", nodes=1),
-    ]
-    capacity_store(Capacity(products=products))
+    node_row("n1", product="H100")
+    node_row("n2", product="A100", is_schedulable=False)
+    node_row("n3", product="A100")
+    node_row("n4", product="V100", gpus=0)
+    node_row("n5", product="")
+    amd = {"amd.com/gpu": "8"}
+    node_row("n6", product="MI300", capacity=amd, allocatable=amd)
+    node_row("n7", product="K80", is_present=False)
     spec_row("x", **columns)
 
     assert api.get(f"{SPECS}/x").data["products"] == expected
@@ -109,7 +108,7 @@ def test_the_products_are_null_while_the_nodes_are_not_known(
     spec_row("y", product="H100")
 
     before = {one["name"]: one["products"] for one in api.get(SPECS).data}
-    capacity_store(Capacity(products=None))
+    Node.objects.all().delete()
     after = {one["name"]: one["products"] for one in api.get(SPECS).data}
 
     assert before == after == {"x": None, "y": ["H100"]}

@@ -13,7 +13,7 @@ from gpuplatform.operations.models import Operation
 from inventory.models import NodeDrain
 from inventory.services.nodes import nodes_update
 from tests.factories.nodes import gpu_pod, node_manifest, records
-from tests.factories.unit_rows import stock_row, unit_row
+from tests.factories.unit_rows import spec_row, stock_row, unit_row
 from tests.fakes.api import UNITS, Answer, Api
 from tests.fakes.cluster import FakeCluster
 from units.models import GpuUnit
@@ -111,6 +111,20 @@ def test_a_unit_that_leaves_has_no_notice(
     GpuUnit.objects.filter(pk=unit.pk).update(**changes)
 
     assert api.get(f"{UNITS}/trainer").data["notice"] is None
+
+
+def test_a_unit_that_waits_for_stock_has_no_notice(api: Api, unit: GpuUnit) -> None:
+    """It has no UID yet, as the pod of another program on the node has no owner."""
+    spec_row("g1.1")
+    GpuUnit.objects.filter(role="stock").update(claimed_by=None, phase="Progressing")
+    body = {"operationID": "wait", "name": "waiting", "specName": "g1.1", "image": "a:1"}
+    api.post(UNITS, {**body, "wait": {"maxSeconds": 60}})
+
+    drain(api, units="stop", noticeMinutes=30)
+
+    notices = {one["name"]: one["notice"] for one in api.get(UNITS).data}
+    assert notices["waiting"] is None
+    assert notices["trainer"] is not None
 
 
 def test_a_drain_without_a_stop_gives_no_notice(api: Api, unit: GpuUnit) -> None:

@@ -8,6 +8,7 @@ from django.test.utils import CaptureQueriesContext
 
 from gpuplatform.operations.models import Operation
 from gpuplatform.tenancy.models import Tenant
+from tests.factories.node_rows import node_row
 from tests.factories.unit_rows import stock_row, unit_row
 from tests.fakes.api import UNITS, Api
 from tests.fakes.cluster import FakeCluster
@@ -60,6 +61,44 @@ def test_a_group_claims_ready_stock_and_a_replay_returns_the_operation(
     assert first.data["progress"] == replay.data["progress"] == {"done": 0, "total": 3}
     assert GpuUnit.objects.filter(claimed_by__isnull=False).count() == 3
     assert api.post(GROUPS, body(size=2)).json["error"]["code"] == "operation_conflict"
+
+
+def test_the_priority_of_a_group_is_limited_by_its_tenant_and_orders_the_queue(
+    api: Api, cluster: FakeCluster
+) -> None:
+    refused = api.post(GROUPS, body(wait=WAIT, priority=1))
+    Tenant.objects.update(max_priority=50)
+    first = api.post(GROUPS, body("low", wait=WAIT))
+    second = api.post(GROUPS, body("high", wait=WAIT, priority=50))
+    invalid = [api.post(GROUPS, body(wait=WAIT, priority=bad)) for bad in (51, -1, "1", 1.5)]
+
+    assert [one.status for one in (refused, *invalid)] == [400] * 5
+    assert [one.fields for one in (refused, *invalid)] == [["priority"]] * 5
+    assert (first.status, second.status) == (202, 202)
+    queue = api.get(QUEUE).data
+    assert [(one["group"], one["priority"]) for one in queue] == [("high", 50), ("low", 0)]
+    assert api.get(f"{UNITS}/high-1").data["priority"] == 50
+    rows = GpuUnit.objects.filter(group_name="high").values_list("priority", flat=True)
+    assert list(rows) == [50] * 3
+
+
+def test_a_group_that_the_nodes_can_never_have_is_rejected_with_the_numbers(
+    api: Api, cluster: FakeCluster
+) -> None:
+    """The nodes have two GPUs, and one of the nodes is cordoned."""
+    node_row("n1", 1)
+    node_row("n2", 1, is_schedulable=False)
+
+    answers = [api.post(GROUPS, one) for one in (body(), body(wait=WAIT))]
+    possible = api.post(GROUPS, body(size=2, wait=WAIT))
+
+    for answer in answers:
+        assert (answer.status, answer.json["error"]["code"]) == (409, "capacity_exceeded")
+        assert answer.json["error"]["details"] == [
+            {"field": "size", "message": "3 needed, at most 2 possible."}
+        ]
+    assert possible.status == 202
+    assert Operation.objects.count() == 1
 
 
 def test_a_group_without_stock_is_refused_with_what_is_left(

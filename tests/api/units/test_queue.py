@@ -8,6 +8,7 @@ from django.db import connection
 from django.db.models.functions import Now
 from django.test.utils import CaptureQueriesContext
 
+from gpuplatform import clock
 from gpuplatform.clock import parse_rfc3339
 from gpuplatform.tenancy.models import Tenant
 from inventory.models import GpuSpec
@@ -93,6 +94,18 @@ def test_a_start_that_waits_is_the_state_of_the_unit(api: Api, cluster: FakeClus
         ("phase=Ready,Pending", ["other", "trainer"]),
     ):
         assert [one["name"] for one in api.get(f"{UNITS}?{query}").data] == names, query
+
+
+def test_the_queue_shows_until_when_free_stock_is_held(api: Api, cluster: FakeCluster) -> None:
+    api.post(UNITS, waiting("one"))
+    api.post(UNITS, waiting("two"))
+    begun = clock.now()
+    held = CapacityRequest.objects.filter(unit__name="one")
+    held.update(hold_begun_at=begun, hold_times=1)
+
+    until = [one["heldUntil"] for one in api.get(QUEUE).data]
+
+    assert [parse_rfc3339(until[0]), until[1]] == [begun + timedelta(minutes=20), None]
 
 
 def test_the_queue_lists_all_tenants_in_order_with_the_cause(

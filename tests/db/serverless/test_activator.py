@@ -23,6 +23,7 @@ from serverless.requests import FunctionUpdate
 from serverless.selectors import workers_of
 from serverless.services.functions import function_request_deletion, function_update
 from serverless.services.workers import WorkerStart, worker_start
+from tests.factories.node_rows import node_row
 from tests.factories.serverless import Worker, accept, function_row, tenant_row
 from tests.factories.unit_rows import PULL_FAILURE, spec_row, stock_row, unit_row
 from tests.fakes.cluster import FakeCluster
@@ -181,6 +182,23 @@ def test_a_spec_that_is_no_longer_available_is_reported_and_retried(
     reconcile()
     assert workers_of(function).count() == 1
     assert phase_of(function)[1] != "NoCapacity"
+
+
+def test_a_worker_that_no_node_can_have_is_reported_with_the_error(
+    reconcile: Reconcile, queue: Queue
+) -> None:
+    function = function_row()
+    Worker(queue, function)
+    accept(function)
+    spec_row(gpu=16, cpu="", memory="")
+    node_row("n1", 8)
+
+    reconcile()
+
+    assert phase_of(function) == ("Failed", "WorkerFailed")
+    assert "at most 0" in function.message
+    assert function.start_failures == 1
+    assert not Operation.objects.filter(kind="unit.create").exists()
 
 
 def test_lack_of_stock_costs_few_attempts_and_ends_with_stock(

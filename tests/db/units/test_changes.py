@@ -9,11 +9,14 @@ from gpuplatform.operations.models import Operation
 from gpuplatform.operations.registry import kind_names
 from gpuplatform.operations.selectors import operations_due
 from gpuplatform.operations.versions import version_of
+from gpuplatform.tenancy.selectors import tenant_by_name
 from inventory.models import GpuSpec
 from tests.fakes.unit_world import NAMESPACE, UnitWorld, state, stock_rows, unit_row
 from units.core.sources import source_of
 from units.models import GpuUnit, UnitHistory
 from units.records import Records
+from units.requests import StockSeed
+from units.services.stock import stock_seed
 
 pytestmark = pytest.mark.django_db
 
@@ -269,6 +272,20 @@ def test_a_deleted_unit_is_restocked_once_if_the_spec_requests_it(
 
     assert Operation.objects.filter(operation_id__startswith="restock-").count() == 1
     assert [row.phase for row in stock_rows() if not row.deleted_at] == ["Ready"] * 2
+
+
+@pytest.mark.parametrize("is_known", [False, True], ids=["plain", "of another installation"])
+def test_no_caller_can_prevent_the_restocking(running: UnitWorld, is_known: bool) -> None:
+    """A caller knows the UID of a unit, but not the secret key of the platform."""
+    GpuSpec.objects.update(restocks_on_delete=True)
+    guess = f"restock-{unit_row('a').uid}" + "-0123456789abcdef" * is_known
+    body = {"operationID": guess, "specName": "g1.1", "replicas": 3}
+    stock_seed(tenant=tenant_by_name(), body=StockSeed.parse(body))
+
+    running.run(running.delete("a"))
+
+    restocked = Operation.objects.filter(operation_id__startswith="restock-", progress_total=1)
+    assert restocked.count() == 1
 
 
 def test_a_stopped_unit_is_not_restocked(running: UnitWorld) -> None:

@@ -8,14 +8,21 @@ from django.db.models.functions import Now
 from gpuplatform.operations.interventions import operation_cancel
 from gpuplatform.operations.models import Operation
 from gpuplatform.operations.services import Request, operation_accept
+from gpuplatform.planning.plan import Event
+from gpuplatform.reconciliation import event_writer
+from gpuplatform.reconciliation.events import InvolvedObject
 from gpuplatform.tenancy.models import Tenant
 from gpuplatform.tenancy.selectors import tenant_by_name
+from inventory.models import GpuSpec
 from tests.factories.unit_rows import catalogued, spec_row, stock_row
+from tests.fakes.cluster import Killed
 from tests.fakes.preemption import ask, end_notices, noticed, run_matcher, run_preemptible, stops
 from tests.fakes.unit_world import UnitWorld, unit_row
 from units.models import CapacityRequest, GpuUnit, PreemptionNotice, UnitHistory
 from units.phases import RequestPhase, UnitReason
+from units.preemption_events import announce_preemptions
 from units.services.names import UNIT_KIND
+from units.services.stock import top_up
 from units.waiting_units import preemption_notices
 
 pytestmark = pytest.mark.django_db
@@ -228,6 +235,115 @@ def test_a_stopped_unit_keeps_its_priority_and_stays_last(world: UnitWorld) -> N
     again = CapacityRequest.objects.get(unit=unit_row("victim"), phase=RequestPhase.OPEN)
     assert (again.priority, again.is_preemptible) == (7, True)
     assert again.ahead == 1
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"is_enabled": False}, {"is_top_up_paused": True}],
+    ids=["disabled", "paused"],
+)
+@pytest.mark.parametrize("is_due", [False, True], ids=["announced", "due"])
+def test_the_notices_of_a_spec_that_waits_for_an_operator_are_withdrawn(
+    world: UnitWorld, change: dict[str, bool], is_due: bool
+) -> None:
+    run_preemptible(world, "victim")
+    ask("urgent")
+    run_matcher()
+    first = PreemptionNotice.objects.get().pk
+    if is_due:
+        end_notices()
+    GpuSpec.objects.update(**change)
+
+    run_matcher()
+    assert preemption_notices([unit_row("victim").pk]) == {}
+    assert stops() == []
+
+    GpuSpec.objects.update(is_enabled=True, is_top_up_paused=False)
+    run_matcher()
+    again = PreemptionNotice.objects.get()
+    assert (again.pk != first, again.stops_at > again.given_at) == (True, True)
+    assert stops() == []
+
+
+def test_the_notices_of_a_deleted_spec_are_withdrawn(world: UnitWorld) -> None:
+    run_preemptible(world, "victim")
+    ask("urgent")
+    run_matcher()
+    GpuSpec.objects.all().delete()
+
+    run_matcher()
+
+    assert (noticed(), stops()) == ([], [])
+
+
+def test_a_notice_remains_while_a_top_up_is_in_progress(world: UnitWorld) -> None:
+    run_preemptible(world, "victim")
+    ask("urgent")
+    run_matcher()
+    end_notices()
+    GpuUnit.objects.filter(cause="Unschedulable").delete()
+    assert top_up(GpuSpec.objects.get()) is not None
+
+    run_matcher()
+
+    assert (noticed(), stops()) == (["victim"], [])
+
+
+def test_each_notice_gets_one_event(world: UnitWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    events: list[tuple[str, str, str]] = []
+
+    def submit(_: object, subject: InvolvedObject, found: list[Event]) -> None:
+        events.extend((subject.name, one.type, one.reason) for one in found)
+
+    run_preemptible(world, "one", "two")
+    ask("urgent")
+    run_matcher()
+    with monkeypatch.context() as patched:
+        patched.setattr(event_writer, "submit", submit)
+        for _ in range(2):
+            announce_preemptions(world.cluster)
+
+    assert events == [("two", "Warning", "PreemptionNotice")]
+    assert PreemptionNotice.objects.filter(announced_at__isnull=False).count() == 1
+
+
+def test_a_killed_process_announces_the_notice_again(
+    world: UnitWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    submitted: list[str] = []
+
+    def submit(_: object, subject: InvolvedObject, __: list[Event]) -> None:
+        submitted.append(subject.name)
+
+    run_preemptible(world, "one")
+    ask("urgent")
+    run_matcher()
+    with monkeypatch.context() as patched:
+        patched.setattr(event_writer, "submit", submit)
+        with patched.context() as killed:
+            killed.setattr(event_writer, "finish", kill)
+            with pytest.raises(Killed):
+                announce_preemptions(world.cluster)
+        announce_preemptions(world.cluster)
+
+    assert submitted == ["one", "one"]
+    assert PreemptionNotice.objects.filter(announced_at__isnull=True).count() == 0
+
+
+def kill(_: float) -> None:
+    raise Killed
+
+
+def test_a_void_notice_is_not_announced(world: UnitWorld) -> None:
+    run_preemptible(world, "one")
+    request = ask("urgent")
+    run_matcher()
+    operation_cancel(operation=request.operation, operation_id="cancel")
+
+    announce_preemptions(world.cluster)
+
+    notices = PreemptionNotice.objects.filter(announced_at__isnull=False)
+    assert not notices.exists()
 
 
 @pytest.mark.parametrize("kind", ["unit.stop", "unit.update"])

@@ -10,6 +10,7 @@ from gpuplatform.kube.kinds import DEPLOYMENT, GPU_UNIT, POD, Manifest
 from gpuplatform.operations import driver as operations
 from gpuplatform.operations.models import Operation
 from gpuplatform.operations.phases import OPEN_PHASES
+from gpuplatform.operations.provenance import applied_operation
 from gpuplatform.reconciliation import driver
 from gpuplatform.tenancy.selectors import tenant_by_name
 from tests.factories.unit_resources import (
@@ -107,6 +108,21 @@ def test_repeated_calls_accept_nothing_more(
     assert not unit_start_elsewhere(failed, NODE)
 
     assert Operation.objects.count() == accepted
+
+
+def test_the_operation_ids_of_an_owner_do_not_prevent_the_start(
+    cluster: FakeCluster, unit: GpuUnit, stock: GpuUnit
+) -> None:
+    failed = resource(cluster, unit)
+    for kind, service in (("stop", unit_stop), ("start", unit_start)):
+        guess = f"other-node-{unit.pk}-{applied_operation(failed)}-{kind}"
+        service(tenant=tenant_by_name(), name="a", operation_id=guess)
+    Operation.objects.filter(operation_id__startswith="other-node-").update(
+        phase="Succeeded", ended_at=Now(), due_at=None
+    )
+    GpuUnit.objects.filter(claimed_by__isnull=False).update(claimed_by=None)
+
+    assert unit_start_elsewhere(failed, NODE)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,11 @@ from django.db import OperationalError
 from django.db.models.functions import Now
 
 from gpuplatform import clock
-from gpuplatform.errors import InsufficientCapacity, InvalidSpec, PhaseConflict, QueueFull
+from gpuplatform.errors import (
+    InsufficientCapacity,
+    InvalidSpec,
+    PhaseConflict,
+)
 from gpuplatform.operations.interventions import operation_cancel
 from gpuplatform.operations.models import Operation
 from gpuplatform.operations.registry import QueuePlace
@@ -432,16 +436,19 @@ def test_a_failure_of_the_database_is_not_a_failure_of_the_request(
     assert holders() == []
 
 
-def test_a_full_queue_rejects_further_creates(
-    world: UnitWorld, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(queue, "MAX_OPEN_REQUESTS", 1)
-    ask("a", "one")
+def test_a_reopened_request_has_no_time_of_a_grant(world: UnitWorld) -> None:
+    request = request_of(ask("default", "one"))
+    stock_row()
+    match(SPEC)
+    request.refresh_from_db()
+    assert (request.phase, request.granted_at is None) == (RequestPhase.GRANTED, False)
+    assert len(past_grants([SPEC])[SPEC]) == 1
 
-    with pytest.raises(QueueFull):
-        ask("a", "two")
+    world.run(request.operation)  # The cluster does not have the stock unit.
 
-    assert Operation.objects.count() == 1
+    request.refresh_from_db()
+    assert (request.phase, request.granted_at) == (RequestPhase.OPEN, None)
+    assert len(past_grants([SPEC])[SPEC]) == 0
 
 
 def test_a_wait_for_a_named_stock_unit_is_invalid() -> None:

@@ -26,13 +26,13 @@ from units.operations import stock as steps
 from units.phases import STOCK_NAMESPACE, UnitPhase
 from units.queue_entries import MAX_FAILED
 from units.services.maintenance import units_prune
+from units.services.obstacles import top_up_obstacle
 from units.services.stock import (
     MAX_TOP_UP,
     stock_drain,
     stock_remove_one,
     stock_tend,
     top_up,
-    top_up_obstacle,
 )
 
 ONE = pytest.mark.django_db

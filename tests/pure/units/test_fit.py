@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from units.core.fit import misfit
+from units.core.fit import misfit, units_on_empty_nodes
 
 GPU = "nvidia.com/gpu"
 SMALL = {"cpu": "8", "memory": "64Gi", GPU: "1"}
@@ -65,3 +65,33 @@ def test_cpu_and_memory_that_no_node_reports_are_unlimited() -> None:
     unreported = {"metadata": {}, "status": {"capacity": {GPU: "1"}, "allocatable": {}}}
 
     assert misfit(SMALL, {}, [unreported]) == ""
+
+
+@pytest.mark.parametrize(
+    ("wanted", "expected"),
+    [
+        ({GPU: "1"}, 8 + 4),
+        ({GPU: "3"}, 2 + 1),
+        ({GPU: "8"}, 1),
+        ({GPU: "16"}, 0),
+        ({GPU: "1", "memory": "100Gi"}, 5 + 4),
+        ({GPU: "1", "cpu": "65"}, 0),
+        ({GPU: "0"}, None),
+        ({}, None),
+        ({"amd.com/gpu": "1"}, None),
+        ({GPU: "many"}, None),
+    ],
+    ids=str,
+)
+def test_the_units_on_empty_nodes_are_counted_by_node(
+    wanted: dict[str, str], expected: int | None
+) -> None:
+    assert units_on_empty_nodes(wanted, {}, [node("8", away=True), node("4")]) == expected
+
+
+def test_only_nodes_with_the_labels_have_units() -> None:
+    nodes = [node("8", zone="a"), node("1", zone="b")]
+
+    assert units_on_empty_nodes({GPU: "1"}, {"zone": "b"}, nodes) == 1
+    assert units_on_empty_nodes({GPU: "1"}, {"zone": "c"}, nodes) is None
+    assert units_on_empty_nodes({GPU: "1"}, {}, []) is None

@@ -331,6 +331,21 @@ def test_the_rows_that_the_placement_allows_are_offered_in_order() -> None:
     assert next_grant([request], {1: QueueTenant()}, []) == NextGrant()
 
 
+def test_a_request_that_never_gets_enough_holds_free_stock_half_of_seven_days() -> None:
+    """The figures of docs/operators/daily.md, in minutes: the matcher looks once a minute."""
+    hold, pause_until, held, holds = Hold(), 0.0, 0, 0
+    for now in range(0, 7 * 24 * 3600, 60):
+        if is_hold_over(hold, now):
+            pause_until = now + hold_seconds(hold.times)
+            hold = Hold(None, hold.times + 1)
+        if may_hold(hold, pause_until, now):
+            holds += hold.begun_at is None
+            hold = hold if hold.begun_at is not None else Hold(now, hold.times)
+            held += 1
+
+    assert (holds, round(held / 60)) == (35, 85)
+
+
 def test_holds_double_up_to_160_minutes_with_a_pause_after_each() -> None:
     assert [hold_seconds(times) / 60 for times in range(6)] == [10, 20, 40, 80, 160, 160]
     first, second = Hold(100.0, 0), Hold(100.0, 1)

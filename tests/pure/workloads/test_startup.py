@@ -10,9 +10,10 @@ from gpuplatform.kube.fields import condition, field, items, number
 from gpuplatform.kube.kinds import Manifest
 from gpuplatform.planning.view import ResourceView
 from gpuplatform.workloads.causes import StartupCause
+from gpuplatform.workloads.container_failures import StartupFailure
 from gpuplatform.workloads.startup import (
     PULL_GRACE_SECONDS,
-    StartupFailure,
+    REFUSAL_GRACE_SECONDS,
     pod_start,
     startup_delay,
     startup_failure,
@@ -415,6 +416,50 @@ def test_a_pod_that_failed_as_a_whole(
 
     assert found.cause == cause
     assert part in found.text
+
+
+def rejected(name: str = "pool-h100-a", *, start: str = "2026-01-31T12:00:00Z") -> Manifest:
+    """Return a pod that the kubelet has rejected, because a device failed."""
+    found = pod(phase="Failed", reason="UnexpectedAdmissionError", startTime=start)
+    found["metadata"]["name"] = name
+    return found
+
+
+def test_a_rejected_pod_fails_after_its_grace_period() -> None:
+    inside, after = (STARTED + timedelta(seconds=one) for one in (REFUSAL_GRACE_SECONDS - 1, 21))
+
+    assert startup_failure([rejected()], {}, inside) is None
+    delay = startup_delay([rejected()], inside)
+    assert delay is not None
+    assert delay.cause == StartupCause.NODE_REFUSED
+    assert "12:00:20 UTC" in delay.text
+    found = startup_failure([rejected()], {}, after)
+    assert found is not None
+    assert found.cause == StartupCause.NODE_REFUSED
+    assert startup_delay([rejected()], after) is None
+    assert startup_failure([rejected()], {}) == found
+
+
+def test_an_evicted_pod_has_no_grace_period() -> None:
+    evicted = pod(phase="Failed", reason="Evicted", startTime="2026-01-31T12:00:00Z")
+
+    found = startup_failure([evicted], {}, STARTED)
+
+    assert found is not None
+    assert found.cause == StartupCause.EVICTED
+
+
+def test_an_unschedulable_replacement_is_reported_instead_of_the_rejected_pod() -> None:
+    at = STARTED + timedelta(seconds=100)
+    pods = [rejected(), unschedulable("0/3 nodes are available")]
+
+    found = startup_failure(pods, {})
+    assert found is not None
+    assert found.cause == StartupCause.UNSCHEDULABLE
+    replaced = [rejected(start="2026-01-31T12:01:40Z"), rejected("b"), pods[1]]
+    delayed = startup_failure(replaced, {}, at) or startup_delay(replaced, at)
+    assert delayed is not None
+    assert delayed.cause == StartupCause.UNSCHEDULABLE
 
 
 def test_an_eviction_goes_before_the_end_of_the_containers() -> None:

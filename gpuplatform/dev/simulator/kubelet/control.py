@@ -7,6 +7,7 @@ The key `control` of the ConfigMap `kube-system/simulated-kubelet` is JSON; all 
      "nodes": {"gpu-node-1": {
          "failed": true,          the kubelet stops: no lease, no node status, no pod status
          "notReady": true,        the kubelet reports Ready=False
+         "pressures": ["DiskPressure"],  conditions that the kubelet reports as True; no eviction
          "gpus": 3,               number of allocatable GPUs
          "resources": {"a.b/c": 1},  allocatable units of other extended resources
          "evict": true}}}         all pods of the node are evicted, including new pods
@@ -35,6 +36,7 @@ class NodeControl:
     failed: bool = False
     not_ready: bool = False
     evict: bool = False
+    pressures: frozenset[str] = frozenset()
     gpus: int | None = None
     resources: Mapping[str, int] = field(default_factory=dict)
 
@@ -77,12 +79,13 @@ def parse_control(config_map: Manifest) -> Control:
 
 
 def _node(entry: Manifest) -> NodeControl:
-    _check_keys(entry, {"failed", "notReady", "evict", "gpus", "resources"})
+    _check_keys(entry, {"failed", "notReady", "evict", "pressures", "gpus", "resources"})
     gpus = entry.get("gpus")
     return NodeControl(
         failed=bool(entry.get("failed", False)),
         not_ready=bool(entry.get("notReady", False)),
         evict=bool(entry.get("evict", False)),
+        pressures=frozenset(map(str, entry.get("pressures", []))),
         gpus=None if gpus is None else int(gpus),
         resources={name: int(number) for name, number in entry.get("resources", {}).items()},
     )

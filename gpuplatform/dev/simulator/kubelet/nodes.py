@@ -26,6 +26,22 @@ STATUS_SECONDS = 300.0
 """Time in seconds after which an unchanged status is written again. The lease is the heartbeat."""
 NOT_READY_TAINT = "node.kubernetes.io/not-ready"
 
+_PRESSURES = {
+    "MemoryPressure": (
+        ("KubeletHasInsufficientMemory", "kubelet has insufficient memory available"),
+        ("KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
+    ),
+    "DiskPressure": (
+        ("KubeletHasDiskPressure", "kubelet has disk pressure"),
+        ("KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
+    ),
+    "PIDPressure": (
+        ("KubeletHasInsufficientPID", "kubelet has insufficient PID available"),
+        ("KubeletHasSufficientPID", "kubelet has sufficient PID available"),
+    ),
+}
+"""The reason and the message of each condition of pressure, when it is true and when it is not."""
+
 
 def host_ip(number: int) -> str:
     """Return the IP address of a node by its index, which starts at 0."""
@@ -70,14 +86,6 @@ def node_status(
     resources |= {device: str(number) for device, number in options.devices().items()}
     reduced = {device: str(number) for device, number in control.devices(options).items()}
     ready = ("Ready", not control.not_ready, *_ready_explanation(control))
-    pressure = ("MemoryPressure", control.evict, *_memory_explanation(control))
-    disk = ("DiskPressure", False, "KubeletHasNoDiskPressure", "kubelet has no disk pressure")
-    pids = (
-        "PIDPressure",
-        False,
-        "KubeletHasSufficientPID",
-        "kubelet has sufficient PID available",
-    )
     return {
         "capacity": resources,
         "allocatable": resources | reduced,
@@ -89,7 +97,7 @@ def node_status(
         "declaredFeatures": [WEB_SOCKETS],
         "conditions": [
             _condition(known.get(entry[0], {}), entry, now)
-            for entry in (pressure, disk, pids, ready)
+            for entry in (*_pressures(control), ready)
         ],
         "nodeInfo": _node_info(name),
     }
@@ -116,10 +124,13 @@ def _ready_explanation(control: NodeControl) -> tuple[str, str]:
     return "KubeletReady", "kubelet is posting ready status"
 
 
-def _memory_explanation(control: NodeControl) -> tuple[str, str]:
-    if control.evict:
-        return "KubeletHasInsufficientMemory", "kubelet has insufficient memory available"
-    return "KubeletHasSufficientMemory", "kubelet has sufficient memory available"
+def _pressures(control: NodeControl) -> list[tuple[str, bool, str, str]]:
+    """Return the conditions of pressure; a node whose pods are evicted lacks memory."""
+    true = control.pressures | ({"MemoryPressure"} if control.evict else set())
+    return [
+        (name, name in true, *(explained[0] if name in true else explained[1]))
+        for name, explained in _PRESSURES.items()
+    ]
 
 
 def _condition(known: Manifest, entry: tuple[str, bool, str, str], now: float) -> Manifest:

@@ -9,13 +9,16 @@ def test_no_control_object_changes_nothing() -> None:
 
 def test_a_control_object_is_parsed() -> None:
     text = """{"startDelaySeconds": 5, "holdTerminating": true,
-                "nodes": {"gpu-node-1": {"failed": true, "gpus": 3}}}"""
+                "nodes": {"gpu-node-1": {"failed": true, "gpus": 3},
+                          "gpu-node-3": {"pressures": ["DiskPressure"]}}}"""
 
     control = parse_control({"data": {"control": text}})
 
-    assert control == Control(
-        5.0, hold_terminating=True, nodes={"gpu-node-1": NodeControl(failed=True, gpus=3)}
-    )
+    nodes = {
+        "gpu-node-1": NodeControl(failed=True, gpus=3),
+        "gpu-node-3": NodeControl(pressures=frozenset({"DiskPressure"})),
+    }
+    assert control == Control(5.0, hold_terminating=True, nodes=nodes)
     assert control.node("gpu-node-2") == NodeControl()
 
 
