@@ -7,6 +7,4 @@ os.environ.setdefault("GPUPLATFORM_ROLE", "web")
 
 from django.core.wsgi import get_wsgi_application
 
-from gpuplatform.api.chunked import ChunkedBodies
-
-application = ChunkedBodies(get_wsgi_application())
+application = get_wsgi_application()

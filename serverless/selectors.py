@@ -58,9 +58,9 @@ def current_backlog(row: Function) -> int:
 
 
 def invocations() -> QuerySet[Invocation]:
-    """Return the invocations without payloads and result bodies, newest first."""
+    """Return the invocations without payloads, result bodies and specs, newest first."""
     rows = Invocation.objects.select_related("tenant", "function")
-    return rows.defer("payload", "result_body").order_by("-id")
+    return rows.defer("payload", "result_body", "function__spec").order_by("-id")
 
 
 def invocation_with(rows: QuerySet[Invocation], tenant: Tenant, invocation_id: str) -> Invocation:

@@ -66,7 +66,8 @@ def group_states(firsts: Sequence[GpuUnit]) -> list[UnitGroupState]:
         namespace__in={one.namespace for one in firsts},
         group_name__in={one.group_name for one in firsts},
     )
-    for row in rows.order_by("group_rank", "id") if firsts else ():
+    rows = rows.defer("spec", "operation__payload").order_by("group_rank", "id")
+    for row in rows if firsts else ():
         found.get((row.namespace, row.group_name), []).append(row)
     show_waiting([row for members in found.values() for row in members])
     return [UnitGroupState(one, found[one.namespace, one.group_name]) for one in firsts]

@@ -265,8 +265,8 @@ def stock_state(row: GpuUnit) -> StockState:
 def last_failures(rows: Sequence[GpuUnit]) -> dict[int, UnitHistory]:
     """Return the newest failure of each unit that has failed within the retention, by id."""
     failures = UnitHistory.objects.filter(unit__in=rows, phase=UnitPhase.FAILED)
-    newest = failures.order_by("unit_id", "-id").distinct("unit_id")
-    return {one.unit_id: one for one in newest.select_related("operation")}
+    newest = failures.order_by("unit_id", "-id").distinct("unit_id").select_related("operation")
+    return {one.unit_id: one for one in newest.defer("operation__payload")}
 
 
 def history_of(unit: GpuUnit) -> QuerySet[UnitHistory]:

@@ -10,18 +10,18 @@ from collections.abc import Callable
 from time import monotonic
 from typing import Final
 
+from django.conf import settings
 from django.core.exceptions import DisallowedHost
 from django.http import HttpRequest, HttpResponse, HttpResponseBadRequest, JsonResponse
 from django.http.response import HttpResponseBase
 
 from gpuplatform.api.exceptions import envelope, error_for_status, headers, log, platform_error
-from gpuplatform.api.request_log import record_request
+from gpuplatform.api.request_log import PROBES, record_request
 from gpuplatform.api.trace_id import accepted_or_new, tracing
 from gpuplatform.errors import PlatformError, RequestError
 
 logger = logging.getLogger(__name__)
 
-API_PREFIX: Final = "/api/"
 TRACE_ID_HEADER: Final = "X-Request-ID"
 
 _UNKNOWN_HOST: Final = "The platform does not serve this host name. Check the URL."
@@ -44,14 +44,19 @@ class RequestMiddleware:
         with tracing(trace_id):
             response = self._response(request)
         response.headers[TRACE_ID_HEADER] = trace_id
+        if settings.HSTS_HEADER:
+            # Requests come from the proxy that terminates HTTPS, so Django does not send it.
+            response.headers["Strict-Transport-Security"] = settings.HSTS_HEADER
         if request.method == "HEAD":
             _remove_body(response)
         record_request(request, response.status_code, monotonic() - started, trace_id)
         return response
 
     def _response(self, request: HttpRequest) -> HttpResponseBase:
-        is_api = request.path_info.startswith(API_PREFIX)
-        if _is_unknown_host(request):
+        is_api = is_api_path(request.path_info)
+        if request.path_info in PROBES:
+            _replace_host(request)
+        elif _is_unknown_host(request):
             error = RequestError(_UNKNOWN_HOST)
             return _json(error) if is_api else HttpResponseBadRequest(_UNKNOWN_HOST)
         if not is_api:
@@ -67,11 +72,23 @@ class RequestMiddleware:
 
     def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
         """Return the response for an exception of an API view without DRF, otherwise `None`."""
-        if not request.path_info.startswith(API_PREFIX):
+        if not is_api_path(request.path_info):
             return None
         error = platform_error(exception, allowed=[])
         log(error, exception)
         return _json(error)
+
+
+def is_api_path(path: str) -> bool:
+    """Return whether a path belongs to the API, also if it has superfluous slashes."""
+    return path.lstrip("/").partition("/")[0] == "api"
+
+
+def _replace_host(request: HttpRequest) -> None:
+    """Replace the host name of a probe: kubelets and load balancers send the pod's address."""
+    hosts = [host.lstrip(".") for host in settings.ALLOWED_HOSTS if host != "*"]
+    if hosts:
+        request.META["HTTP_HOST"] = hosts[0]
 
 
 def _is_unknown_host(request: HttpRequest) -> bool:

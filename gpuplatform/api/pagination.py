@@ -1,33 +1,51 @@
 """Keyset pagination, newest first.
 
 A page starts after the last id of the previous page. So no row is skipped or repeated while rows
-are inserted or deleted, and the cost of a page does not depend on its position.
+are inserted or deleted, and the cost of a page does not depend on its position. Cursors are
+encrypted, because ids count the rows of all tenants.
 """
 
 import base64
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
-from django.db.models import Model, QuerySet
+from django.db.models import Func, JSONField, Model, QuerySet
 
+from gpuplatform.api.opaque import opaque, opened
 from gpuplatform.api.query import PageQuery
 from gpuplatform.errors import FieldError, InvalidSpec
 
 T = TypeVar("T")
 M = TypeVar("M", bound=Model)
 
-_VERSION = "1"
-_CURSOR = re.compile(_VERSION + r"\.([1-9][0-9]{0,17})")
+MAX_PAGE_BYTES: Final = 1024 * 1024
+"""Size of the rows in JSON after which a page ends, also if it has less than `limit` rows. A row
+has less than 1 MiB, so that a response has less than 2 MiB."""
+_PURPOSE: Final = "cursor"
+_PLAIN_CURSOR: Final = re.compile(r"1\.([1-9][0-9]{0,17})")
+"""The cursors of the release before they were encrypted, which clients may still have."""
 
 
 @dataclass(frozen=True, slots=True)
 class Page(Generic[T]):
-    """The rows of a page, and the cursor of the next page, which is `None` on the last page."""
+    """The rows of a page with their ids, and whether more rows follow."""
 
     rows: Sequence[T]
-    next: str | None
+    ids: Sequence[int]
+    has_more: bool = False
+
+    @property
+    def next(self) -> str | None:
+        """The cursor of the next page, which is `None` on the last page."""
+        return encode_cursor(self.ids[-1]) if self.has_more else None
+
+    def first(self, number: int) -> "Page[T]":
+        """Return the page with only this number of rows, at least one."""
+        if number >= len(self.rows):
+            return self
+        return Page(self.rows[:number], self.ids[:number], has_more=True)
 
 
 def paginate(rows: QuerySet[M], query: PageQuery) -> Page[M]:
@@ -40,13 +58,40 @@ def paginate(rows: QuerySet[M], query: PageQuery) -> Page[M]:
         rows = rows.filter(pk__lt=decode_cursor(query.cursor))
     found = list(rows.order_by("-pk")[: query.limit + 1])
     shown = found[: query.limit]
-    more = len(found) > query.limit
-    return Page(shown, encode_cursor(shown[-1].pk) if more else None)
+    return Page(shown, [row.pk for row in shown], has_more=len(found) > query.limit)
+
+
+class WithoutTemplate(Func):
+    """A spec whose template has only its ports, which determine the access URL."""
+
+    output_field = JSONField()
+    template = """CASE WHEN jsonb_typeof(%(expressions)s) <> 'object' THEN %(expressions)s
+        WHEN jsonb_typeof(%(expressions)s #> '{template,ports}') = 'array' THEN jsonb_set(
+            %(expressions)s, '{template}',
+            jsonb_build_object('ports', %(expressions)s #> '{template,ports}'))
+        ELSE %(expressions)s - 'template' END"""
+
+
+def paginate_light(
+    rows: QuerySet[M], query: PageQuery, column: str, part: Func, *unread: str
+) -> Page[M]:
+    """Return one page of rows without the large parts that a list does not contain.
+
+    `column` has the value of the expression `part`, and the columns `unread` are not read.
+
+    Raises:
+        InvalidSpec: If the cursor is invalid.
+    """
+    light: QuerySet[M] = rows.annotate(light_part=part)  # type: ignore[assignment]  # declared
+    page = paginate(light.defer(column, *unread), query)
+    for row in page.rows:
+        setattr(row, column, row.light_part)  # type: ignore[attr-defined]  # of the annotation
+    return page
 
 
 def encode_cursor(row_id: int) -> str:
     """Return the cursor of the page that starts after the row with this id."""
-    return base64.urlsafe_b64encode(f"{_VERSION}.{row_id}".encode()).decode().rstrip("=")
+    return opaque(row_id, _PURPOSE)
 
 
 def decode_cursor(cursor: str) -> int:
@@ -57,15 +102,11 @@ def decode_cursor(cursor: str) -> int:
     """
     try:
         padded = cursor + "=" * (-len(cursor) % 4)
-        text = base64.b64decode(padded.encode("ascii"), altchars=b"-_", validate=True).decode(
-            "ascii"
-        )
+        plain = base64.b64decode(padded.encode("ascii"), altchars=b"-_", validate=True)
+        match = _PLAIN_CURSOR.fullmatch(plain.decode("ascii", "replace"))
+        return int(match[1]) if match else opened(cursor, _PURPOSE)
     except ValueError as error:
         raise _bad_cursor() from error
-    match = _CURSOR.fullmatch(text)
-    if match is None:
-        raise _bad_cursor()
-    return int(match[1])
 
 
 def _bad_cursor() -> InvalidSpec:
@@ -74,5 +115,5 @@ def _bad_cursor() -> InvalidSpec:
 
 
 def mapped(page: Page[Any], rows: Sequence[T]) -> Page[T]:
-    """Return a page with the rows `rows` and the cursor of `page`."""
-    return Page(rows, page.next)
+    """Return a page with the responses `rows` for the rows of `page`, in the same order."""
+    return Page(rows, page.ids, page.has_more)

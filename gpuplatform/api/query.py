@@ -117,7 +117,9 @@ class PageQuery(Query):
     """The query parameters of every list. Subclasses add filters."""
 
     limit: Annotated[int, Field(ge=1, le=200), WholeNumber] = Field(
-        default=50, description="Maximum number of items in the response.", examples=[50]
+        default=50,
+        description="Maximum number of items. A response of 1 MiB ends earlier.",
+        examples=[50],
     )
     cursor: str | None = Field(
         default=None,

@@ -8,14 +8,16 @@ from rest_framework.renderers import JSONRenderer
 from rest_framework.utils.encoders import JSONEncoder
 from typing_extensions import override
 
-from gpuplatform.api.pagination import Page
+from gpuplatform.api.pagination import MAX_PAGE_BYTES, Page
+from gpuplatform.api.schema import Reply
 
 
 class _Encoder(JSONEncoder):
     @override
     def default(self, obj: Any) -> Any:
         if isinstance(obj, BaseModel):
-            return obj.model_dump(mode="json", by_alias=True)
+            without = obj.omitted() if isinstance(obj, Reply) else None
+            return obj.model_dump(mode="json", by_alias=True, exclude=without)
         return super().default(obj)
 
 
@@ -34,11 +36,17 @@ class EnvelopeRenderer(JSONRenderer):
         """Return the response body as JSON."""
         response = (renderer_context or {}).get("response")
         if data is not None and not getattr(response, "exception", False):
-            data = _envelope(data)
+            data = {"data": data} if not isinstance(data, Page) else _envelope(data)
         return super().render(data, accepted_media_type, renderer_context)
 
 
-def _envelope(data: Any) -> dict[str, Any]:
-    if isinstance(data, Page):
-        return {"data": data.rows, "page": {"next": data.next}}
-    return {"data": data}
+def _envelope(page: Page[Any]) -> dict[str, Any]:
+    """Return the envelope of a page, which ends early if its rows are large."""
+    size = 0
+    for number, row in enumerate(page.rows):
+        if isinstance(row, BaseModel):
+            size += len(row.__pydantic_serializer__.to_json(row, by_alias=True))
+        if size > MAX_PAGE_BYTES:
+            page = page.first(max(number, 1))
+            break
+    return {"data": page.rows, "page": {"next": page.next}}

@@ -1,10 +1,11 @@
 """Base class of the response models, and the envelope of a response."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
 from types import GenericAlias
-from typing import Any, Final, get_args
+from typing import Any, Final, Self, get_args
 
 from pydantic import (
     BaseModel,
@@ -12,6 +13,7 @@ from pydantic import (
     ConfigDict,
     Field,
     GetJsonSchemaHandler,
+    PrivateAttr,
     ValidationError,
     create_model,
 )
@@ -47,6 +49,27 @@ class Reply(BaseModel):
         # Every field is present in a response, including fields with their default.
         json_schema_serialization_defaults_required=True,
     )
+
+    _omitted: frozenset[str] = PrivateAttr(default=frozenset())
+
+    def without(self, *names: str) -> Self:
+        """Return a copy whose JSON does not contain these fields; see `optional`."""
+        copy = self.model_copy()
+        copy._omitted = frozenset(names)  # noqa: SLF001 - of the same class
+        return copy
+
+    def omitted(self) -> set[str] | None:
+        """Return the names of the fields that the JSON of this response does not contain."""
+        return set(self._omitted) or None
+
+
+def optional(*names: str) -> Callable[[dict[str, Any]], None]:
+    """Return the `json_schema_extra` of a model whose fields `names` can be omitted."""
+
+    def declare(schema: dict[str, Any]) -> None:
+        schema["required"] = [name for name in schema["required"] if name not in names]
+
+    return declare
 
 
 class PageInfo(Reply):

@@ -1,7 +1,10 @@
 """Base class of the API views. Methods are declared with `Endpoint`."""
 
 import re
+from collections.abc import Iterable
 
+from rest_framework.negotiation import DefaultContentNegotiation
+from rest_framework.parsers import BaseParser
 from rest_framework.renderers import BaseRenderer
 from rest_framework.request import Request
 from rest_framework.views import APIView
@@ -13,11 +16,21 @@ from gpuplatform.api.parsers import StrictJSONParser
 from gpuplatform.api.renderers import EnvelopeRenderer
 
 
+class Negotiation(DefaultContentNegotiation):
+    """The content negotiation of the API. A wildcard is not the media type of a body."""
+
+    @override
+    def select_parser(self, request: Request, parsers: Iterable[BaseParser]) -> BaseParser | None:
+        declared = (request.content_type or "").partition(";")[0].strip().lower()
+        return next((parser for parser in parsers if parser.media_type == declared), None)
+
+
 class ApiView(APIView):
     """A view that accepts strict JSON and responds with an envelope, or with HTML to browsers."""
 
     renderer_classes = (EnvelopeRenderer, FormRenderer)
     parser_classes = (StrictJSONParser,)
+    content_negotiation_class = Negotiation
 
     @override
     def get_view_name(self) -> str:

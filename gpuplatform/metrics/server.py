@@ -1,4 +1,6 @@
-"""Serves `/metrics` and `/livez` on a port of the process, in one thread.
+"""Serves `/metrics`, `/livez` and, in `web`, `/readyz` on a port of the process.
+
+The port has its own threads, so that probes are independent of the threads of requests.
 
 A process that forks opens the port before the fork and starts no thread. Then each child serves
 the same port, and each response contains the metrics of all children. No port is opened unless
@@ -11,7 +13,7 @@ import sys
 import threading
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler
-from socketserver import TCPServer
+from socketserver import ThreadingTCPServer
 from typing import Any, Final
 
 from django.conf import settings
@@ -25,9 +27,13 @@ PATH: Final = "/metrics"
 LIVE_PATH: Final = "/livez"
 """The path of the liveness probe: 200, or 503 if the main loop is stuck. It calls no other
 process."""
+READY_PATH: Final = "/readyz"
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 CLIENT_SECONDS: Final = 5
-"""Timeout in seconds for a client, because one thread serves all clients."""
+"""Timeout in seconds for a client."""
+
+Readiness = Callable[[], tuple[bool, bytes]]
+"""Returns whether the process can serve requests, and a JSON document that explains it."""
 
 
 def _always() -> bool:
@@ -35,7 +41,7 @@ def _always() -> bool:
 
 
 class _Handler(BaseHTTPRequestHandler):
-    """The handler of requests for the two paths."""
+    """The handler of requests for the paths."""
 
     timeout = CLIENT_SECONDS
     server: "MetricsPort"
@@ -45,6 +51,9 @@ class _Handler(BaseHTTPRequestHandler):
         path = self.path.partition("?")[0]
         if path == PATH:
             self._respond(200, self.server.render(), CONTENT_TYPE)
+        elif path == READY_PATH and self.server.readiness is not None:
+            ok, document = self.server.readiness()
+            self._respond(200 if ok else 503, document, "application/json")
         elif path != LIVE_PATH:
             self._respond(404, b"The metrics are at /metrics.\n")
         elif self.server.is_alive():
@@ -64,13 +73,15 @@ class _Handler(BaseHTTPRequestHandler):
         """Log nothing, because scrapes are frequent."""
 
 
-class MetricsPort(TCPServer):
+class MetricsPort(ThreadingTCPServer):
     """An open port. It responds to requests after `serve` is called."""
 
     allow_reuse_address = True
+    daemon_threads = True
     request_queue_size = 16
     render: Callable[[], bytes]
     is_alive: Callable[[], bool]
+    readiness: Readiness | None = None
 
     def __init__(self, host: str, port: int) -> None:
         """Open the port.
@@ -92,9 +103,14 @@ class MetricsPort(TCPServer):
         """The number of the port, also if the system selected it."""
         return int(self.server_address[1])
 
-    def serve(self, render: Callable[[], bytes], is_alive: Callable[[], bool] = _always) -> None:
-        """Respond to requests in a thread until the process ends."""
-        self.render, self.is_alive = render, is_alive
+    def serve(
+        self,
+        render: Callable[[], bytes],
+        is_alive: Callable[[], bool] = _always,
+        readiness: Readiness | None = None,
+    ) -> None:
+        """Respond to requests in threads until the process ends."""
+        self.render, self.is_alive, self.readiness = render, is_alive, readiness
         threading.Thread(target=self._run, name="metrics", daemon=True).start()
 
     def _run(self) -> None:
@@ -127,10 +143,12 @@ def open_before_fork(name: str) -> MetricsPort | None:
     return _Opened.port
 
 
-def serve_in_child(is_alive: Callable[[], bool] = _always) -> None:
+def serve_in_child(
+    is_alive: Callable[[], bool] = _always, readiness: Readiness | None = None
+) -> None:
     """Serve the metrics of all children on the port that the parent opened, if any."""
     if _Opened.port is not None:
-        _Opened.port.serve(recorder.render, is_alive)
+        _Opened.port.serve(recorder.render, is_alive, readiness)
 
 
 def serve(create_render: Callable[[], Callable[[], bytes]]) -> None:

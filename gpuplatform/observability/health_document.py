@@ -4,6 +4,8 @@ The document is complete within two seconds, even if a part does not respond. An
 null, never zero.
 """
 
+import threading
+import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as Timeout
@@ -26,7 +28,7 @@ from gpuplatform.health import (
     recorded_cluster_health,
 )
 from gpuplatform.operations.selectors import pending_operations
-from gpuplatform.process_local import ProcessThreads
+from gpuplatform.process_local import ProcessLocal, ProcessThreads
 from gpuplatform.reconciliation.gate import cluster_state
 from gpuplatform.reconciliation.heartbeats import Part
 from inventory.selectors import pool_count
@@ -35,8 +37,9 @@ from units.selectors import active_count, stock_ready_count
 STARTED_AT: Final = datetime.now(UTC)
 ANSWER_SECONDS: Final = 1.2
 """Maximum duration in seconds of the probes, which run concurrently."""
+RECENT_SECONDS: Final = 1.0
 
-_COUNTS: Final = (
+COUNTS: Final = (
     "nodeCount",
     "readyNodeCount",
     "stockPoolCount",
@@ -45,6 +48,7 @@ _COUNTS: Final = (
     "pendingOperations",
     "oldestPendingSeconds",
 )
+"""The fields that describe the objects of all tenants."""
 _REACHABLE: Final = frozenset({HealthCode.HEALTHY, HealthCode.NO_READY_NODE})
 _THREADS = ProcessThreads(8, "health")
 
@@ -56,9 +60,7 @@ class _Records:
     database: PartHealth
     cluster: PartHealth | None = None
     processes: Sequence[PartHealth] = tuple(PartHealth(part, HealthCode.UNKNOWN) for part in Part)
-    counts: Mapping[str, int | float | None] = field(
-        default_factory=lambda: dict.fromkeys(_COUNTS)
-    )
+    counts: Mapping[str, int | float | None] = field(default_factory=lambda: dict.fromkeys(COUNTS))
 
 
 _NO_RECORDS: Final = _Records(PartHealth("database", HealthCode.UNREACHABLE))
@@ -98,6 +100,31 @@ def health() -> dict[str, Any]:
     }
 
 
+class _Recent:
+    """The last document that was read, for callers for whom it need not be current."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.read_at = float("-inf")
+        self.document: Mapping[str, Any] = {}
+
+
+_RECENT: Final = ProcessLocal(_Recent)
+
+
+def recent_health() -> dict[str, Any]:
+    """Return a health document without numbers, which was read within `RECENT_SECONDS`.
+
+    Concurrent calls cause one read, so that callers without a token cause a limited load.
+    """
+    recent = _RECENT.get()
+    with recent.lock:
+        if time.monotonic() - recent.read_at > RECENT_SECONDS:
+            recent.document = {**health(), **dict.fromkeys(COUNTS)}
+            recent.read_at = time.monotonic()
+        return dict(recent.document)
+
+
 def _answer(probe: "Future[Any]", otherwise: Any) -> Any:
     try:
         return probe.result(timeout=ANSWER_SECONDS)
@@ -133,7 +160,7 @@ def _records() -> _Records:
             database_health(),
             cluster,
             process_health(cluster),
-            dict(zip(_COUNTS, counts, strict=True)),
+            dict(zip(COUNTS, counts, strict=True)),
         )
     except DatabaseFault:
         return _NO_RECORDS

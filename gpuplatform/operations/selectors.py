@@ -77,6 +77,13 @@ def earlier_operations() -> QuerySet[Operation]:
     )
 
 
+def has_open_operations(kind: str, namespace: str, name: str) -> bool:
+    """Return whether an accepted operation on the object has not ended."""
+    return Operation.objects.filter(
+        object_kind=kind, object_namespace=namespace, object_name=name, phase__in=OPEN_PHASES
+    ).exists()
+
+
 def operations_runnable() -> QuerySet[Operation]:
     """Return the open operations without an earlier open operation on the same object."""
     return Operation.objects.filter(phase__in=OPEN_PHASES).exclude(Exists(earlier_operations()))

@@ -1,45 +1,45 @@
-"""The gunicorn worker of the web process, with a time limit for receiving a request.
+"""The gunicorn worker of the web process: an event loop for connections, threads for requests.
 
-Without the limit, clients that never complete a request could occupy all threads. The worker also
-responds to malformed requests with the error envelope, because no view handles them.
+The worker closes connections whose clients are too slow, and responds to malformed requests with
+the error envelope, because no view handles them.
 """
 
-import contextlib
+import asyncio
 import json
-import socket
-import threading
+import os
 import time
 from http import HTTPStatus
 from typing import Any, Final
 
 from django.conf import settings
-from gunicorn import util  # type: ignore[import-untyped]  # no stubs exist
+from gunicorn.asgi.protocol import ASGIProtocol  # type: ignore[import-untyped]  # no stubs exist
 from gunicorn.glogging import Logger as GunicornLogger  # type: ignore[import-untyped]  # as above
-from gunicorn.http import errors as http  # type: ignore[import-untyped]  # no stubs exist
-from gunicorn.workers.gthread import (  # type: ignore[import-untyped]  # no stubs exist
-    ThreadWorker,
-)
+from gunicorn.workers.gasgi import ASGIWorker  # type: ignore[import-untyped]  # as above
 from typing_extensions import override
 
 from gpuplatform.api.exceptions import envelope
 from gpuplatform.api.trace_id import accepted_or_new, tracing
-from gpuplatform.errors import RequestError
+from gpuplatform.errors import InvariantBroken, PlatformError, RequestError
 from gpuplatform.observability.log_format import FORMATTERS
+from gpuplatform.processes.webclients import Clients, Wait
+from gpuplatform.processes.webfront import CONNECTION, Front
 
-HEAD_SECONDS: Final = 10.0
-"""Time limit for the head of a request. Gunicorn uses up to five seconds for the first byte."""
-BODY_SECONDS: Final = 60.0
-CHECK_SECONDS: Final = 1.0
+TICK_SECONDS: Final = 0.5
+"""Pause between two checks of the deadlines, and the delay of a stop."""
+STALLED_SECONDS: Final = 20.0
+"""Duration without a check after which the event loop counts as stuck."""
+CLOSE_SECONDS: Final = 5.0
+"""Time limit for a client to read the end of a response whose connection is closed."""
 
-MALFORMED: Final = (
-    (http.LimitRequestLine, "The request line is too long."),
-    (http.LimitRequestHeaders, "The request has too many headers, or a header is too long."),
-    (http.ExpectationFailed, "The Expect header is not supported."),
-    ((http.ConfigurationProblem, http.InvalidResponseHeader, http.InvalidResponseHeaderName), ""),
-    (http.ParseException, "The request is not valid HTTP/1.1."),
-)
-"""Exceptions of gunicorn with the message for the client, subclasses first. If the message is
-empty, the client did not cause the error."""
+MALFORMED: Final = {
+    HTTPStatus.REQUEST_URI_TOO_LONG: "The request line is too long.",
+    HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE: (
+        "The request has too many headers, or a header is too long."
+    ),
+}
+"""Message by the status of gunicorn for a malformed request; other requests are not HTTP/1.1."""
+_NOT_HTTP: Final = "The request is not valid HTTP/1.1."
+_INCOMPLETE: Final = "The request was not complete in time. Send it again."
 
 
 class Logger(GunicornLogger):  # type: ignore[misc]  # gunicorn has no types
@@ -52,63 +52,132 @@ class Logger(GunicornLogger):  # type: ignore[misc]  # gunicorn has no types
             handler.setFormatter(FORMATTERS[settings.LOG_FORMAT]())
 
 
-class Worker(ThreadWorker):  # type: ignore[misc]  # gunicorn has no types
-    """A worker that stops reading slow requests, but can still send a response."""
+class Connection(ASGIProtocol):  # type: ignore[misc]  # gunicorn has no types
+    """A connection with time limits, whose errors are JSON."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self._deadlines: dict[int, tuple[float, Any]] = {}
-        self._lock = threading.Lock()
+    _has_begun = False
 
     @override
-    def run(self) -> None:
-        threading.Thread(target=self._watch, name="slow-clients", daemon=True).start()
-        super().run()
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)
+        self.worker.clients.join(self)
 
     @override
-    def handle(self, conn: Any) -> Any:
-        self._limit(conn, HEAD_SECONDS)
-        try:
-            return super().handle(conn)
-        finally:
-            with self._lock:
-                self._deadlines.pop(id(conn), None)
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.worker.clients.leave(self)
+        super().connection_lost(exc)
 
-    @override
-    def handle_request(self, req: Any, conn: Any) -> Any:
-        self._limit(conn, BODY_SECONDS)
-        return super().handle_request(req, conn)
-
-    @override
-    def handle_error(self, req: Any, client: Any, addr: Any, exc: Any) -> None:
-        """Respond to a malformed request with the error envelope."""
-        message = next((text for kind, text in MALFORMED if isinstance(exc, kind)), "")
-        if not message:
-            super().handle_error(req, client, addr, exc)
+    def give_up(self, wait: Wait) -> None:
+        """Close the connection, whose client made the server wait too long."""
+        if self.transport is None or self._closed:
             return
+        if wait is Wait.READER or not (self._has_begun or wait is Wait.BODY):
+            self._closed: bool = True
+            self.transport.abort()
+        else:
+            self._reject(RequestError(_INCOMPLETE))
+            self._close_transport()
+
+    def has_begun(self) -> bool:
+        """Return whether the client has sent a part of its next request."""
+        return self._has_begun
+
+    @override
+    def data_received(self, data: bytes) -> None:
+        self._has_begun = True
+        super().data_received(data)
+
+    @override
+    def _build_http_scope(self, *args: Any) -> dict[str, Any]:
+        scope: dict[str, Any] = super()._build_http_scope(*args)
+        scope["extensions"] = {CONNECTION: self}
+        self._has_begun = False
+        return scope
+
+    @override
+    def _is_websocket_upgrade(self, request: Any) -> bool:
+        return False  # An upgrade may be ignored (RFC 9110, section 7.8).
+
+    @override
+    def _will_close(self, request: Any, response_requires_close: bool) -> bool:
+        # The rest of a body that was rejected is not the next request.
+        receiver = self._body_receiver
+        is_read = (
+            receiver is None
+            or receiver._complete  # noqa: SLF001 - gunicorn has no public name for it.
+            or not _expects_body(request)
+        )
+        return not is_read or bool(super()._will_close(request, response_requires_close))
+
+    @override
+    def _send_error_response(
+        self, status: int, message: str, extra_headers: tuple[tuple[str, str], ...] = ()
+    ) -> None:
+        """Respond with the error envelope to a request that no view handles."""
+        if self._closed:
+            return
+        if status >= HTTPStatus.INTERNAL_SERVER_ERROR and status != HTTPStatus.NOT_IMPLEMENTED:
+            self._reject(InvariantBroken.example())
+            return
+        self._reject(RequestError(MALFORMED.get(HTTPStatus(status), _NOT_HTTP)), message)
+
+    def _reject(self, error: PlatformError, problem: str = "") -> None:
         trace_id = accepted_or_new("")
-        self.log.warning("malformed request: %s", exc, extra={"traceID": trace_id})
-        with contextlib.suppress(OSError):  # The client has disconnected.
-            util.write_nonblock(client, _response(message, trace_id))
+        if problem:
+            self.log.warning("malformed request: %s", problem, extra={"traceID": trace_id})
+        self._safe_write(_response(error, trace_id))
 
-    def _limit(self, conn: Any, seconds: float) -> None:
-        with self._lock:
-            self._deadlines[id(conn)] = (time.monotonic() + seconds, conn)
-
-    def _watch(self) -> None:
-        pause = threading.Event()
-        while not pause.wait(CHECK_SECONDS):
-            with self._lock:
-                late = [
-                    conn for until, conn in self._deadlines.values() if until < time.monotonic()
-                ]
-                for conn in late:
-                    with contextlib.suppress(OSError):  # The client has disconnected.
-                        conn.sock.shutdown(socket.SHUT_RD)
+    @override
+    def _close_transport(self) -> None:
+        is_open = self.transport is not None and not self._closed
+        super()._close_transport()
+        if is_open:
+            self.worker.loop.call_later(CLOSE_SECONDS, self.transport.abort)
 
 
-def _response(message: str, trace_id: str) -> bytes:
-    error = RequestError(message)
+class Worker(ASGIWorker):  # type: ignore[misc]  # gunicorn has no types
+    """A worker whose event loop receives requests and sends responses."""
+
+    _ticked_at = float("inf")
+
+    def is_running(self) -> bool:
+        """Return whether the event loop runs. Called by another thread."""
+        return time.monotonic() - self._ticked_at < STALLED_SECONDS
+
+    @override
+    def load_wsgi(self) -> None:
+        self.clients = Clients(self.cfg.worker_connections)
+        self.asgi = Front(self.app.wsgi(), self.clients, settings.WEB_THREADS)
+
+    @override
+    async def _serve(self) -> None:
+        for listener in self.sockets:
+            self.servers.append(
+                await self.loop.create_server(
+                    lambda: Connection(self), sock=listener.sock, backlog=self.cfg.backlog
+                )
+            )
+        while self.alive and self.ppid == os.getppid():
+            self.notify()
+            self._ticked_at = time.monotonic()
+            self.clients.close_late()
+            await asyncio.sleep(TICK_SECONDS)
+        await self._shutdown()
+
+    @override
+    async def _shutdown(self) -> None:
+        for server in self.servers:
+            server.close()
+        self.clients.close_idle()
+        await super()._shutdown()
+        self.asgi.close()
+
+
+def _expects_body(request: Any) -> bool:
+    return bool(request.chunked or request.content_length)
+
+
+def _response(error: PlatformError, trace_id: str) -> bytes:
     status = HTTPStatus(error.http_status)
     with tracing(trace_id):
         body = json.dumps(envelope(error), separators=(",", ":")).encode()

@@ -122,6 +122,7 @@ def _database() -> dict[str, Any]:
     # A request does not fail because the server was restarted.
     database["CONN_HEALTH_CHECKS"] = True
     if is_web:
+        database["ENGINE"] = "gpuplatform.postgresql"
         # The default of the pool doubles the pause between its attempts up to five minutes.
         options["pool"] = {"min_size": 1, "max_size": 8, "timeout": 5, "reconnect_timeout": 5}
     else:
@@ -137,6 +138,7 @@ REDIS_URL = ENVIRONMENT.effective_url("REDIS_URL")
 NATS_URL = ENVIRONMENT.effective_url("NATS_URL")
 NATS_SEED = ENVIRONMENT.effective_nats_seed()
 NATS_REPLICAS = ENVIRONMENT.gpuplatform_nats_replicas
+TRUSTED_PROXIES = ENVIRONMENT.trusted_proxies
 WEBHOOK_NETWORKS = ENVIRONMENT.webhook_networks
 
 # The visibility timeout exceeds the time limit of tasks. It is the same in every process, because
@@ -199,7 +201,7 @@ AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator"},
     {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
 ]
-PASSWORD_HASHERS = ["django.contrib.auth.hashers.Argon2PasswordHasher"]
+PASSWORD_HASHERS = ["gpuplatform.adminkit.site.passwords.PasswordHasher"]
 LOGIN_URL = "admin:login"
 LOGIN_REDIRECT_URL = "admin:index"
 
@@ -207,6 +209,8 @@ SESSION_COOKIE_AGE = 8 * 3600
 SESSION_COOKIE_HTTPONLY = True
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = not GPUPLATFORM_DEV
 CSRF_TRUSTED_ORIGINS = [] if GPUPLATFORM_DEV else secure_origins(ALLOWED_HOSTS)
+# Browsers use HTTPS only, which a proxy terminates. `RequestMiddleware` sends the header.
+HSTS_HEADER = "" if GPUPLATFORM_DEV else "max-age=31536000"
 SECURE_REFERRER_POLICY = "same-origin"
 X_FRAME_OPTIONS = "DENY"
 DATA_UPLOAD_MAX_MEMORY_SIZE = 1024 * 1024 + 1

@@ -43,8 +43,8 @@ class Environment(BaseSettings):
     )
     gpuplatform_secret_key: str = Field(
         default="",
-        description="Key that signs sessions, links and webhooks. Required outside development"
-        " mode.",
+        description="Key that signs sessions, links and webhooks: at least 32 random characters."
+        " Required outside development mode.",
         json_schema_extra={"secret": True},
     )
     gpuplatform_allowed_hosts: str = Field(
@@ -94,10 +94,11 @@ class Environment(BaseSettings):
         description="Duration in seconds without a heartbeat after which a part is down.",
     )
     gpuplatform_web_threads: int = Field(
-        default=4,
+        default=8,
         ge=1,
         le=256,
-        description="Number of threads of a web worker. At most half of them serve long polling.",
+        description="Number of threads of a web worker. At most half of them wait for units,"
+        " results and logs, and at most one in eight for the same tenant.",
     )
     gpuplatform_sync_wait_seconds: int = Field(
         default=60,
@@ -155,6 +156,11 @@ class Environment(BaseSettings):
         default="",
         description="Networks to which webhooks may be sent in addition to public addresses, such"
         " as '10.0.5.0/24', separated by commas. In development mode, it defaults to loopback.",
+    )
+    gpuplatform_trusted_proxies: str = Field(
+        default="127.0.0.0/8,::1/128",
+        description="Networks of the proxies in front of the web process, separated by commas."
+        " X-Forwarded-For and X-Forwarded-Proto of other clients are ignored.",
     )
     kubeconfig: str = Field(
         default="", description="Path of the kubeconfig file of a real cluster."
@@ -220,7 +226,7 @@ class Environment(BaseSettings):
         """The names of the Secrets with which nodes pull images."""
         return tuple(_parts(self.gpuplatform_pull_secrets))
 
-    @field_validator("gpuplatform_webhook_networks")
+    @field_validator("gpuplatform_webhook_networks", "gpuplatform_trusted_proxies")
     @classmethod
     def _are_networks(cls, texts: str) -> str:
         return ",".join(str(ip_network(text)) for text in _parts(texts))
@@ -230,6 +236,11 @@ class Environment(BaseSettings):
         """The networks to which webhooks may be sent in addition to public addresses."""
         default = "127.0.0.0/8,::1/128" if self.gpuplatform_dev else ""
         return tuple(map(ip_network, _parts(self.gpuplatform_webhook_networks or default)))
+
+    @property
+    def trusted_proxies(self) -> tuple[IPv4Network | IPv6Network, ...]:
+        """The networks of the proxies in front of the web process."""
+        return tuple(map(ip_network, _parts(self.gpuplatform_trusted_proxies)))
 
     @property
     def allowed_hosts(self) -> list[str]:

@@ -40,6 +40,13 @@ MASK: Final = "********"
 RUNNING: Final = "running platform"
 """The origin of values of the platform that `make run` started."""
 
+MIN_KEY_LENGTH: Final = 32
+MIN_DIFFERENT: Final = 8
+"""Minimum number of different characters of a key. 32 random hexadecimal digits have about 14."""
+_PLACEHOLDER = re.compile(
+    r"[A-Z]+([-_ ][A-Z]+)+|<.*>|\$\{.*|.*(?i:change[-_ ]?me|example|insecure|placeholder).*"
+)
+"""Keys of documentation: words in capitals, a variable, or with a word of examples."""
 _SERVICE_VARIABLE = re.compile(
     r"_(SERVICE_HOST|SERVICE_PORT(_.+)?|PORT_\d+_(TCP|UDP|SCTP)(_.+)?|PORT)$"
 )
@@ -169,6 +176,12 @@ def _joins_running_platform(settings: Environment, given: Mapping[str, str]) -> 
     return is_command and not is_configured and settings.addresses_file.exists()
 
 
+def is_weak_key(key: str) -> bool:
+    """Return whether a secret key can be guessed: it is short, repetitive or words in capitals."""
+    is_placeholder = _PLACEHOLDER.fullmatch(key) is not None
+    return len(key) < MIN_KEY_LENGTH or len(set(key)) < MIN_DIFFERENT or is_placeholder
+
+
 def _missing(given: Mapping[str, str]) -> list[str]:
     """Return an error for each required setting that is missing outside development mode."""
     try:
@@ -184,6 +197,11 @@ def _missing(given: Mapping[str, str]) -> list[str]:
     ]
     if len(errors) == len(REQUIRED) and given.get("GPUPLATFORM_ROLE", "command") == "command":
         errors.append("GPUPLATFORM_DEV: is not set, and no platform of 'make run' was found")
+    if (key := given.get("GPUPLATFORM_SECRET_KEY", "")) and is_weak_key(key):
+        errors.append(
+            f"GPUPLATFORM_SECRET_KEY: is an example or has less than {MIN_KEY_LENGTH} random"
+            " characters. Create one with: openssl rand -hex 32"
+        )
     if given.get("KUBE_MODE", "").strip().lower() == "simulated":
         errors.append("KUBE_MODE: the simulated cluster is available in development mode only")
     return errors

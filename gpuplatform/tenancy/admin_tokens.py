@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 from typing import Any, ClassVar, Final
 
 from django import forms
+from django.conf import settings
 from django.contrib import admin
 from django.contrib.admin.models import ADDITION, LogEntry
 from django.contrib.contenttypes.models import ContentType
@@ -211,7 +212,10 @@ class ApiTokenAdmin(ActionAdmin):
         self, request: HttpRequest, obj: ApiToken, post_url_continue: str | None = None
     ) -> HttpResponse:
         secret: str = obj._secret  # type: ignore[attr-defined]  # noqa: SLF001 - as above
-        url = request.build_absolute_uri(reverse(_EXAMPLES[min(obj.scopes)]))
+        path = reverse(_EXAMPLES[min(obj.scopes)])
+        # Outside development mode a proxy terminates HTTPS: the token is never sent without it.
+        scheme = request.scheme if settings.GPUPLATFORM_DEV else "https"
+        url = f"{scheme}://{request.get_host()}{path}"
         copies = [
             Copy("Token", secret),
             Copy("Example", f"curl -H 'Authorization: Bearer {secret}' {url}"),

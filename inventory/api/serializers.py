@@ -5,9 +5,16 @@ from datetime import datetime
 from functools import partial
 from typing import Annotated, Any, Self
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, ConfigDict, Field
 
-from gpuplatform.api.schema import NullIfEmpty, Reply, SchemaOf, conforming_block, words
+from gpuplatform.api.schema import (
+    NullIfEmpty,
+    Reply,
+    SchemaOf,
+    conforming_block,
+    optional,
+    words,
+)
 from gpuplatform.operations.api.resources import (
     PlacementBlock,
     ResourceAmounts,
@@ -28,6 +35,8 @@ from inventory.services.pools import PoolOperation
 
 class StockPoolReply(ResourceReply):
     """Spec and status of a stock pool."""
+
+    model_config = ConfigDict(json_schema_extra=optional("template"))
 
     name: str = Field(description="Name of the stock pool.", examples=["h100"])
     namespace: str = Field(description="Namespace of the stock pool.", examples=["default"])
@@ -82,7 +91,7 @@ class StockPoolReply(ResourceReply):
         "spec",
         "template",
         description="Command, arguments, environment variables and ports of the container; null if"
-        " the spec has no template.",
+        " the spec has no template. Lists omit it.",
         examples=[{"ports": [{"name": "http", "port": 8080}]}],
     )
     desired_replicas: int = Field(description="Desired number of pods.", examples=[2])

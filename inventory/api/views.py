@@ -5,7 +5,7 @@ from rest_framework.response import Response
 
 from gpuplatform.api.endpoint import Endpoint
 from gpuplatform.api.etags import ETAG_HEADER, IF_MATCH_HEADER, etag_header, expected_etag
-from gpuplatform.api.pagination import mapped, paginate
+from gpuplatform.api.pagination import WithoutTemplate, mapped, paginate, paginate_light
 from gpuplatform.api.query import DeletionQuery
 from gpuplatform.api.views import ApiView
 from gpuplatform.errors import NameConflict, NotFound, PhaseConflict, StaleEtag
@@ -49,8 +49,15 @@ class StockPools(ApiView):
     )
     def get(self, request: Request, *, query: PoolsQuery) -> Response:
         """Return one page of stock pools."""
-        page = paginate(query.applied_to(pools_live()), query)
-        return Response(mapped(page, pool_replies(page.rows)))
+        page = paginate_light(
+            query.applied_to(pools_live()),
+            query,
+            "spec",
+            WithoutTemplate("spec"),
+            "operation__payload",
+        )
+        replies = pool_replies(page.rows)
+        return Response(mapped(page, [reply.without("template") for reply in replies]))
 
     @Endpoint(
         id="createStockPool",

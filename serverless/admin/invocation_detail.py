@@ -1,6 +1,7 @@
 """The page of an invocation: its outcome or what it waits for, its facts and its timeline."""
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import Final
 
 from django.utils.html import format_html
@@ -27,12 +28,15 @@ from units.phases import UnitRole
 from units.services.names import UNIT_KIND
 
 SHOWN_BYTES: Final = 4096
+_HIDDEN: Final = Document(
+    "Payload", "Hidden. It requires the permission 'Read payloads and results' of invocations."
+)
 FIRST_ERROR_STATUS: Final = 400
 """The lowest HTTP status that workers count as a failure."""
 
 
 def invocation_detail(row: Invocation) -> Detail:
-    """Return the content of an invocation's page."""
+    """Return the content of an invocation's page, without the payload and the result."""
     worker, operations = _worker(row), operations_of(INVOCATION_KIND, row.pk)
     return Detail(
         title=row.invocation_id,
@@ -42,8 +46,13 @@ def invocation_detail(row: Invocation) -> Detail:
         facts=[fact for fact in _facts(row, worker) if fact.value],
         timeline=timeline(_steps(row, worker)),
         related=[one for one in (webhook_attempts(row), operations) if one and one.rows],
-        documents=list(_documents(row)),
+        documents=[_HIDDEN],
     )
+
+
+def revealed(detail: Detail, row: Invocation) -> Detail:
+    """Return the content of a page with the payload, the headers and the result."""
+    return replace(detail, documents=list(_documents(row)))
 
 
 def _failure(row: Invocation, worker: GpuUnit | None) -> Panel:

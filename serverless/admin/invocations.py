@@ -1,6 +1,10 @@
 """Invocations in the admin."""
 
+from collections.abc import Mapping
+from typing import Any, Final
+
 from django.contrib import admin
+from django.contrib.auth import get_permission_codename
 from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils.safestring import SafeString
@@ -13,7 +17,7 @@ from gpuplatform.adminkit.display.text import message_html, visible
 from gpuplatform.adminkit.lists.filters import PhaseTabs, RecentValuesFilter, TenantFilter
 from gpuplatform.adminkit.lists.model_admin import ModelAdmin, column
 from serverless.admin.actions import INVOCATION_ACTIONS
-from serverless.admin.invocation_detail import invocation_detail
+from serverless.admin.invocation_detail import invocation_detail, revealed
 from serverless.admin.lines import (
     failure_title,
     invocation_line,
@@ -64,6 +68,10 @@ def _message(row: Invocation) -> SafeString:
     return message_html(row.failure_class, row.error, failure_title(row.failure_class))
 
 
+REVEAL: Final = "reveal"
+"""The verb of the permission to read payloads, headers and results of invocations."""
+
+
 @admin.register(Invocation)
 class InvocationAdmin(ActionAdmin):
     """The list and the pages of invocations."""
@@ -106,3 +114,14 @@ class InvocationAdmin(ActionAdmin):
     @override
     def detail(self, row: Invocation) -> Detail:
         return invocation_detail(row)
+
+    @override
+    def offered_permissions(self) -> Mapping[str, str]:
+        return {**super().offered_permissions(), REVEAL: "Read payloads and results"}
+
+    @override
+    def page_context(self, request: HttpRequest, row: Invocation) -> dict[str, Any]:
+        context = super().page_context(request, row)
+        if request.user.has_perm(f"serverless.{get_permission_codename(REVEAL, self.opts)}"):
+            context["detail"] = revealed(context["detail"], row)
+        return context

@@ -62,5 +62,7 @@ class ResultQuery(Query):
         description="Time at which the link expires, as a Unix timestamp.", examples=[1769860800]
     )
     sig: str = Field(
-        max_length=83, description="Signature of the link.", examples=["1-0123456789abcdef"]
+        max_length=150,
+        description="Signature of the link.",
+        examples=["q8Zt0v.0123abcd"],
     )

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated, Any, Self
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from gpuplatform import clock
-from gpuplatform.api.schema import Reply, SchemaOf, conforming_block, words
+from gpuplatform.api.schema import Reply, SchemaOf, conforming_block, optional, words
 from gpuplatform.images import ECHO_IMAGE
 from gpuplatform.operations.waits import deletion_messages
 from gpuplatform.workloads.function_worker import (
@@ -46,12 +46,14 @@ class WorkersReply(Reply):
 class FunctionReply(Reply):
     """Spec and status of a function."""
 
+    model_config = ConfigDict(json_schema_extra=optional("template"))
+
     request_id: str = Field(description="Name of the function.", examples=["echo"])
     spec_name: str = Field(description="GPU spec of the workers.", examples=["h100-1g"])
     image: str = Field(description="Image of the workers.", examples=[ECHO_IMAGE])
     template: Annotated[dict[str, Any], SchemaOf(PodTemplate)] | None = Field(
         description="Command, arguments, environment variables and ports of the container; null if"
-        " the spec has no template."
+        " the spec has no template. Lists omit it."
     )
     framework: Framework
     min_workers: MinWorkers

@@ -11,7 +11,8 @@ from rest_framework.response import Response
 from gpuplatform.api.connection import has_disconnected
 from gpuplatform.api.endpoint import Endpoint, Sample
 from gpuplatform.api.etags import ETAG_HEADER, IF_MATCH_HEADER, etag_header, expected_etag
-from gpuplatform.api.pagination import mapped, paginate
+from gpuplatform.api.pagination import WithoutTemplate, mapped, paginate, paginate_light
+from gpuplatform.api.parameters import response_header
 from gpuplatform.api.query import DeletionQuery
 from gpuplatform.api.views import ApiView
 from gpuplatform.errors import (
@@ -30,7 +31,7 @@ from serverless.api.serializers import FunctionReply, WebhookSecretReply, functi
 from serverless.api.waiting import wait_for_end
 from serverless.documents import InvocationReply, has_result
 from serverless.links import signed_row
-from serverless.models import Invocation
+from serverless.models import OPEN_STATES, Invocation
 from serverless.phases import InvocationState
 from serverless.requests import (
     FunctionCreate,
@@ -82,8 +83,11 @@ class Functions(ApiView):
     def get(self, request: Request, *, query: FunctionsQuery) -> Response:
         """Return one page of functions."""
         rows = with_oldest(functions_of(caller_of(request).tenant))
-        page = paginate(query.applied_to(rows), query)
-        return Response(mapped(page, function_replies(page.rows)))
+        page = paginate_light(
+            query.applied_to(rows), query, "spec", WithoutTemplate("spec"), "operation__payload"
+        )
+        replies = function_replies(page.rows)
+        return Response(mapped(page, [reply.without("template") for reply in replies]))
 
     @Endpoint(
         id="createFunction",
@@ -207,6 +211,7 @@ class Invocations(ApiView):
             ),
         },
         errors=[NotFound, PhaseConflict, OperationConflict, Throttled],
+        headers=[response_header("Retry-After", [202])],
     )
     def post(self, request: Request, *, body: InvocationCreate) -> Response:
         """Accept a request to invoke the function.
@@ -221,10 +226,15 @@ class Invocations(ApiView):
         result = invocation_accept(tenant=tenant, body=body)
         row, is_sync = result.invocation, body.mode == "sync"
         has_left = partial(has_disconnected, request)
-        is_done = wait_for_end(row, has_left) if is_sync else result.is_replay
-        if is_sync:  # The row can have changed during the wait.
-            row = invocation_with(Invocation.objects.all(), tenant, row.invocation_id)
         headers = {"Location": f"{_ADDRESS}/{row.invocation_id}"}
+        is_done = result.is_replay
+        if is_sync:
+            retry_seconds = wait_for_end(row, has_left)
+            # The row can have changed during the wait.
+            row = invocation_with(Invocation.objects.all(), tenant, row.invocation_id)
+            is_done = row.state not in OPEN_STATES
+            if retry_seconds and not is_done:
+                headers["Retry-After"] = str(retry_seconds)
         if result.is_replay:
             headers["Idempotent-Replayed"] = "true"
         return Response(

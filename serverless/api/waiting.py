@@ -5,20 +5,18 @@ from typing import Final
 
 from django.conf import settings
 
-from gpuplatform.api.waiting import Seats
+from gpuplatform.api.waiting import SEATS
 from serverless.models import OPEN, Invocation
 from serverless.services.endings import invocation_drop
 
 MARGIN_SECONDS: Final = 5.0
 """Time in seconds, in addition to the timeout, for the queue and the result store."""
 
-SEATS: Final = Seats(4)
-"""Fewer seats than for units, because invocations are more frequent."""
 
+def wait_for_end(row: Invocation, has_caller_left: Callable[[], bool]) -> int:
+    """Wait until the invocation ends or the time limit is reached.
 
-def wait_for_end(row: Invocation, has_caller_left: Callable[[], bool]) -> bool:
-    """Wait until the invocation ends or the time limit is reached; return whether it ended.
-
+    Return the seconds after which the caller can try again, if no seat was free; otherwise 0.
     If the caller leaves before a worker has started the invocation, the invocation is dropped.
     """
     still_open = Invocation.objects.filter(OPEN, pk=row.pk)
@@ -32,4 +30,4 @@ def wait_for_end(row: Invocation, has_caller_left: Callable[[], bool]) -> bool:
         invocation_drop(row)
         return True  # The response has no receiver.
 
-    return SEATS.wait(is_over, seconds)
+    return SEATS.wait(row.tenant_id, is_over, seconds)

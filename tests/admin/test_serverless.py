@@ -5,7 +5,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.contrib.auth.models import Permission, User
+from django.contrib.auth.models import Group, Permission, User
 from django.test import Client
 from django.urls import reverse
 from django.utils.html import escape
@@ -286,6 +286,31 @@ def test_credentials_in_headers_are_masked(operator_client: Client) -> None:
     assert "s3cr3t" not in text
     assert text.count(MASK) == 2
     assert "4711" in text
+
+
+def test_a_payload_needs_a_permission_of_its_own() -> None:
+    row = accept(function_row("echo"), payload="from a customer", headers={"X-Trace": "4711"})
+    person = User.objects.create_user("viewer", is_staff=True)
+    person.user_permissions.add(Permission.objects.get(codename="view_invocation"))
+    client = Client()
+    client.force_login(person)
+
+    hidden = detail(client, row)
+    person.user_permissions.add(Permission.objects.get(codename="reveal_invocation"))
+    shown = detail(client, row)
+
+    for text in ("from a customer", "4711"):
+        assert text not in hidden
+        assert text in shown
+
+
+@pytest.mark.parametrize(
+    ("group", "may"), [("viewer", False), ("operator", True), ("admin", True)]
+)
+def test_operators_read_payloads_and_viewers_do_not(group: str, may: bool) -> None:
+    held = Group.objects.get(name=group).permissions.filter(codename="reveal_invocation")
+
+    assert held.exists() == may
 
 
 def test_filters_and_search_find_invocations(operator_client: Client) -> None:

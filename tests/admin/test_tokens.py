@@ -6,6 +6,7 @@ from datetime import timedelta
 import pytest
 from django.contrib.admin.models import CHANGE, LogEntry
 from django.test import Client
+from pytest_django import Settings
 
 from gpuplatform.clock import now
 from gpuplatform.tenancy.models import ApiToken, Scope
@@ -55,6 +56,17 @@ def test_the_page_of_a_new_token_has_an_example_and_its_scopes(
     assert f"curl -H 'Authorization: Bearer {secret}' http://testserver/api/v1/gpu-units" in page
     assert Scope.USER.label in page
     assert "Expiresnever" in page
+
+
+def test_outside_development_mode_a_token_is_shown_with_https_only(
+    operator_client: Client, settings: Settings
+) -> None:
+    settings.GPUPLATFORM_DEV = False
+
+    page = text_of(_add(operator_client, scopes=["user"]))
+
+    assert "https://testserver/api/v1/gpu-units" in page
+    assert "http://" not in page
 
 
 def test_a_token_that_has_expired_already_is_not_created(operator_client: Client) -> None:

@@ -176,7 +176,8 @@ def test_operations_refer_to_errors_and_headers(document: Json) -> None:
     for name, response in responses.items():
         codes = set(response["content"]["application/json"]["examples"])
         is_temporary = bool(codes & {"database_unavailable", "throttled", "name_conflict"})
-        assert ("Retry-After" in response["headers"]) == is_temporary, name
+        may_wait = is_temporary or name == "InvocationAccepted"
+        assert ("Retry-After" in response["headers"]) == may_wait, name
 
 
 def test_only_routes_without_a_token_say_so(document: Json) -> None:
@@ -191,10 +192,13 @@ def test_only_routes_without_a_token_say_so(document: Json) -> None:
         assert ("401" in operation["responses"]) == (place not in public), place
 
 
-def test_only_the_acceptance_of_an_invocation_is_throttled(document: Json) -> None:
+def test_only_logs_and_the_acceptance_of_an_invocation_are_throttled(document: Json) -> None:
     throttled = [place for place, one in operations(document) if "429" in one["responses"]]
 
-    assert throttled == ["post /api/v1/serverless/invocations"]
+    assert throttled == [
+        "get /api/v1/gpu-units/{name}/logs",
+        "post /api/v1/serverless/invocations",
+    ]
 
 
 def test_path_parameters_are_spelled_as_fields_are(document: Json) -> None:

@@ -26,7 +26,10 @@ def test_no_module_is_longer_than_its_budget() -> None:
 
 
 def test_every_file_has_a_meaningful_name() -> None:
-    assert [name_of(path) for path in python_files() if path.stem in BANNED] == []
+    found = {name_of(path) for path in python_files() if path.stem in BANNED}
+
+    # Django loads a database backend by this name.
+    assert found == {"gpuplatform/postgresql/base.py"}
 
 
 def test_every_package_of_ours_and_no_test_folder_is_a_package() -> None:

@@ -73,8 +73,7 @@ class ImagePlatform(RunningPlatform):
     def not_alive(self) -> Iterator[str]:
         """Yield each process that does not respond to `/livez`, on the port of its probe."""
         for name in OURS:
-            port = self.port if name == "web" else self._ports[name]
-            answer = http_get(port, LIVE_PATH)
+            answer = http_get(self._ports[name], LIVE_PATH)
             if answer is None or answer[0] != 200:
                 yield name
 

@@ -10,7 +10,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from gpuplatform.api.endpoint import Endpoint
-from gpuplatform.api.pagination import mapped, paginate
+from gpuplatform.api.pagination import WithoutTemplate, mapped, paginate_light
 from gpuplatform.api.query import DeletionQuery, PageQuery, Word
 from gpuplatform.api.schema import Reply
 from gpuplatform.api.views import ApiView
@@ -124,7 +124,9 @@ class UnitGroups(ApiView):
     def get(self, request: Request, *, query: GroupsQuery) -> Response:
         """Return one page of groups."""
         rows = first_members().filter(namespace=caller_of(request).tenant.namespace)
-        page = paginate(query.applied_to(rows), query)
+        page = paginate_light(
+            query.applied_to(rows), query, "spec", WithoutTemplate("spec"), "operation__payload"
+        )
         return Response(mapped(page, _replies(group_states(page.rows))))
 
     @Endpoint(

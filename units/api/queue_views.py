@@ -8,7 +8,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from gpuplatform.api.endpoint import Endpoint
-from gpuplatform.api.pagination import Page, decode_cursor, encode_cursor
+from gpuplatform.api.pagination import Page, decode_cursor
 from gpuplatform.api.query import PageQuery, Word
 from gpuplatform.api.schema import NullIfEmpty, Reply
 from gpuplatform.api.views import ApiView
@@ -85,4 +85,4 @@ class CapacityQueue(ApiView):
         begin = 0 if query.cursor is None else decode_cursor(query.cursor)
         end = begin + query.limit
         rows = [QueueEntryReply.of(entry) for entry in entries[begin:end]]
-        return Response(Page(rows, encode_cursor(end) if end < len(entries) else None))
+        return Response(Page(rows, range(begin + 1, end + 1), has_more=end < len(entries)))

@@ -5,10 +5,17 @@ from contextlib import suppress
 from datetime import datetime
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, ConfigDict, Field
 from typing_extensions import override
 
-from gpuplatform.api.schema import NullIfEmpty, Reply, SchemaOf, conforming_block, words
+from gpuplatform.api.schema import (
+    NullIfEmpty,
+    Reply,
+    SchemaOf,
+    conforming_block,
+    optional,
+    words,
+)
 from gpuplatform.clock import parse_rfc3339
 from gpuplatform.kube.fields import field, items
 from gpuplatform.operations.api.resources import (
@@ -142,6 +149,8 @@ class StartStepReply(Reply):
 class GpuUnitReply(UnitReply):
     """Spec and status of an active GPU unit."""
 
+    model_config = ConfigDict(json_schema_extra=optional("template"))
+
     name: str = Field(description="Name of the unit.", examples=["trainer"])
     namespace: str = Field(description="Namespace of the unit.", examples=["runtime-instance"])
     lifecycle: Literal["instance"] = Field(
@@ -161,7 +170,7 @@ class GpuUnitReply(UnitReply):
     )
     template: Annotated[dict[str, Any], SchemaOf(PodTemplate)] | None = Field(
         description="Command, arguments, environment variables and ports of the container; null if"
-        " the spec has no template.",
+        " the spec has no template. Lists omit it.",
         examples=[{"ports": [{"name": "http", "port": 8080}]}],
     )
     access: AccessReply = Field(description="Effective settings of the access URL.")

@@ -4,7 +4,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from gpuplatform.api.endpoint import Endpoint
-from gpuplatform.api.pagination import mapped, paginate
+from gpuplatform.api.pagination import WithoutTemplate, mapped, paginate_light
 from gpuplatform.api.query import DeletionQuery
 from gpuplatform.api.views import ApiView
 from gpuplatform.errors import InsufficientCapacity, NameConflict, NotFound, PhaseConflict
@@ -38,7 +38,14 @@ class StockUnits(ApiView):
     )
     def get(self, request: Request, *, query: StockQuery) -> Response:
         """Return one page of stock units."""
-        page = paginate(query.stock(), query)
+        page = paginate_light(
+            query.stock(),
+            query,
+            "spec",
+            WithoutTemplate("spec"),
+            "operation__payload",
+            "claimed_by__payload",
+        )
         return Response(mapped(page, [StockUnitReply.of(row) for row in page.rows]))
 
     @Endpoint(

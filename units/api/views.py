@@ -6,9 +6,18 @@ from rest_framework.response import Response
 
 from gpuplatform.api.endpoint import Endpoint
 from gpuplatform.api.etags import ETAG_HEADER, IF_MATCH_HEADER, etag_header, expected_etag
-from gpuplatform.api.pagination import Page, decode_cursor, mapped, paginate
+from gpuplatform.api.pagination import (
+    Page,
+    WithoutTemplate,
+    decode_cursor,
+    mapped,
+    paginate,
+    paginate_light,
+)
+from gpuplatform.api.parameters import response_header
 from gpuplatform.api.query import PageQuery
 from gpuplatform.api.views import ApiView
+from gpuplatform.api.waiting import RETRY_SECONDS, SEATS
 from gpuplatform.errors import (
     CapacityExceeded,
     InsufficientCapacity,
@@ -18,6 +27,7 @@ from gpuplatform.errors import (
     PhaseConflict,
     QueueFull,
     StaleEtag,
+    Throttled,
 )
 from gpuplatform.operations.api.replies import accepted, accepted_reply
 from gpuplatform.operations.versions import version_of
@@ -47,6 +57,7 @@ from units.services.units import (
 )
 
 _TAG = "GPU units"
+_TOO_MANY_LOGS = "Too many logs are read at the same time. Read the log again later."
 _UNIT = (UNIT_KIND, "trainer")
 _NAMESPACE = "runtime-instance"
 
@@ -67,8 +78,11 @@ class GpuUnits(ApiView):
         rows = units_live(UnitRole.ACTIVE).filter(namespace=tenant.namespace)
         if query.namespace not in {None, tenant.namespace}:
             rows = rows.none()
-        page = paginate(query.applied_to(rows), query)
-        return Response(mapped(page, unit_replies(page.rows)))
+        page = paginate_light(
+            query.applied_to(rows), query, "spec", WithoutTemplate("spec"), "operation__payload"
+        )
+        replies = unit_replies(page.rows)
+        return Response(mapped(page, [reply.without("template") for reply in replies]))
 
     @Endpoint(
         id="createGpuUnit",
@@ -97,14 +111,17 @@ class GpuUnitDetail(ApiView):
         query=ReadUnitQuery,
         replies={200: GpuUnitReply},
         errors=[NotFound],
-        headers=[ETAG_HEADER],
+        headers=[ETAG_HEADER, response_header("Retry-After", [200])],
     )
     def get(self, request: Request, *, name: str, query: ReadUnitQuery) -> Response:
         """Return the unit with its ETag, after the wait that the query requests."""
-        unit = unit_when_ready(_namespace(request, query, name), name, query.seconds)
-        etag = version_of(unit.uid, unit.generation)
+        namespace, tenant = _namespace(request, query, name), caller_of(request).tenant
+        unit, retry_seconds = unit_when_ready(tenant.pk, namespace, name, query.seconds)
+        headers = etag_header(version_of(unit.uid, unit.generation))
+        if retry_seconds:
+            headers["Retry-After"] = str(retry_seconds)
         [reply] = unit_replies([unit])
-        return Response(reply, headers=etag_header(etag))
+        return Response(reply, headers=headers)
 
     @Endpoint(
         id="putGpuUnit",
@@ -203,16 +220,20 @@ class GpuUnitLogs(ApiView):
         query=LogQuery,
         replies={},
         text="The last lines of the log.",
-        errors=[NotFound, PhaseConflict, OperatorUnavailable],
+        errors=[NotFound, PhaseConflict, OperatorUnavailable, Throttled],
     )
     def get(self, request: Request, *, name: str, query: LogQuery) -> HttpResponse:
         """Return the log as plain text."""
-        text = unit_log(
-            _unit(request, query, name),
-            tail=query.tail,
-            previous=query.previous == "true",
-            container=query.container,
-        )
+        unit = _unit(request, query, name)
+        with SEATS.seat(caller_of(request).tenant.pk) as is_seated:
+            if not is_seated:
+                raise Throttled(_TOO_MANY_LOGS, retry_after=RETRY_SECONDS)
+            text = unit_log(
+                unit,
+                tail=query.tail,
+                previous=query.previous == "true",
+                container=query.container,
+            )
         return HttpResponse(text, content_type="text/plain; charset=utf-8")
 
 
@@ -231,7 +252,7 @@ class GpuUnitEvents(ApiView):
         """Return the newest Events. Kubernetes keeps Events for about an hour."""
         _reject_cursor(query)
         events = unit_events(_unit(request, query, name))[: query.limit]
-        return Response(Page([EventReply.of(event) for event in events], None))
+        return Response(Page([EventReply.of(event) for event in events], range(len(events))))
 
 
 class GpuUnitHistory(ApiView):
@@ -247,7 +268,7 @@ class GpuUnitHistory(ApiView):
     )
     def get(self, request: Request, *, name: str, query: UnitPageQuery) -> Response:
         """Return one page of the history."""
-        page = paginate(history_of(_unit(request, query, name)), query)
+        page = paginate(history_of(_unit(request, query, name)).defer("operation__payload"), query)
         return Response(mapped(page, [HistoryReply.of(row) for row in page.rows]))
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from functools import wraps
+from http import HTTPStatus
 from typing import Any
 
 from django.conf import settings
@@ -67,6 +68,15 @@ class PlatformAdminSite(AdminSite):
             path("health/", self.admin_view(self.health), name="health"),
             *super().get_urls(),
         ]
+
+    @override
+    def login(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> Any:
+        response = super().login(request, extra_context)
+        form = (getattr(response, "context_data", None) or {}).get("form")
+        if isinstance(form, LogInForm) and form.retry_after:
+            response.status_code = HTTPStatus.TOO_MANY_REQUESTS
+            response.headers["Retry-After"] = str(form.retry_after)
+        return response
 
     def search(self, request: HttpRequest) -> TemplateResponse:
         """Return the results of the global search."""

@@ -24,6 +24,7 @@ def main() -> int:
     """Run the platform until a stop signal arrives or a part exits, and return the exit code."""
     sys.argv = take_config_option(sys.argv)
     os.chdir(PROJECT_ROOT)
+    os.umask(0o077)  # Only the owner reads the files of the data directory.
     if os.environ.get("GPUPLATFORM_RUN_BY") == "make":
         # Otherwise this process would survive a `make` that is killed with SIGKILL.
         die_with_parent(signal.SIGTERM)

@@ -54,8 +54,9 @@ class DataDirectory:
             StartError: If the directory cannot be created or is not writable.
         """
         try:
-            self.path.mkdir(parents=True, exist_ok=True)
+            self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
             self.run.mkdir(mode=0o700, exist_ok=True)
+            self._close_to_others()
             with tempfile.TemporaryFile(dir=self.run):
                 pass
         except OSError as error:
@@ -63,6 +64,17 @@ class DataDirectory:
                 f"The data directory {self.path} cannot be written: {error.strerror}."
                 " Set GPUPLATFORM_DATA to a writable directory."
             ) from error
+
+    def _close_to_others(self) -> None:
+        """Remove the permissions of other users, which an earlier release may have granted.
+
+        They can only traverse the directory if the database server needs that; see
+        `reachable_directory`.
+        """
+        self.path.chmod(self.path.stat().st_mode & 0o711)
+        for path in self.path.iterdir():
+            if not path.is_symlink() and path.stat().st_uid == os.getuid():
+                path.chmod(0o700 if path.is_dir() else 0o600)
 
     @contextmanager
     def owned(self) -> Iterator[None]:
@@ -116,7 +128,7 @@ class DataDirectory:
             {"targets": [f"127.0.0.1:{port}"], "labels": {"process": process}}
             for process, port in ports.items()
         ]
-        self.metrics_targets.write_text(json.dumps(targets, indent=2) + "\n")
+        write_secret(self.metrics_targets, json.dumps(targets, indent=2) + "\n")
 
     def remove_addresses(self) -> None:
         """Delete the files with addresses and metrics ports."""
@@ -158,7 +170,7 @@ def reachable_directory(data: Path, name: str) -> Path:
         return wanted.resolve()
     if wanted.exists() or is_reachable_by_others(data.parent):
         data.chmod(data.stat().st_mode | 0o111)
-        wanted.mkdir(exist_ok=True)
+        wanted.mkdir(mode=0o700, exist_ok=True)
         return wanted
     outside = _outside_directory(data, name)
     wanted.symlink_to(outside)

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Final, Self
 
+from django.db.models import Func, JSONField
 from pydantic import Field
 
 from gpuplatform.api.schema import Reply
@@ -188,6 +189,14 @@ ADDRESSES: Final = {
     "Invocation": "/api/v1/serverless/invocations/{name}",
 }
 STOCK_ADDRESS: Final = "/api/v1/operator/stock-units"
+
+
+class AddressedParts(Func):
+    """The part of a payload on which the URL of the object depends."""
+
+    output_field = JSONField()
+    template = """jsonb_strip_nulls(jsonb_build_object(
+        'stockName', %(expressions)s -> 'stockName', 'specName', %(expressions)s -> 'specName'))"""
 
 
 def _address(operation: Operation) -> str:

@@ -5,7 +5,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from gpuplatform.api.endpoint import Endpoint
-from gpuplatform.api.pagination import mapped, paginate
+from gpuplatform.api.pagination import mapped, paginate_light
 from gpuplatform.api.views import ApiView
 from gpuplatform.errors import (
     CapacityExceeded,
@@ -20,7 +20,11 @@ from gpuplatform.formats.model import SpecModel
 from gpuplatform.formats.operation_id import OperationID
 from gpuplatform.operations.api.filters import JobsQuery, OperationsQuery, TenantQuery
 from gpuplatform.operations.api.replies import accepted, accepted_reply
-from gpuplatform.operations.api.serializers import OperationReply, operation_replies
+from gpuplatform.operations.api.serializers import (
+    AddressedParts,
+    OperationReply,
+    operation_replies,
+)
 from gpuplatform.operations.interventions import (
     OPERATION_KIND,
     Intervention,
@@ -150,7 +154,8 @@ class OwnOperation(ApiView):
 
 
 def _page(tenant: Tenant, query: OperationsQuery) -> Response:
-    page = paginate(query.applied_to(operations_of(tenant)), query)
+    rows = query.applied_to(operations_of(tenant))
+    page = paginate_light(rows, query, "payload", AddressedParts("payload"))
     return Response(mapped(page, operation_replies(page.rows)))
 
 

@@ -13,6 +13,7 @@ from pytest_django import Settings
 from gpuplatform.dev.embedded.ports import free_port
 from gpuplatform.errors import ClusterUnavailable
 from gpuplatform.health import HealthCode
+from gpuplatform.observability.readiness import Unready
 from gpuplatform.operations.models import Operation
 from gpuplatform.reconciliation.gate import cluster_state
 from gpuplatform.reconciliation.heartbeats import Part, delete_heartbeat, report_heartbeat
@@ -239,6 +240,7 @@ def test_without_the_database_every_other_route_is_a_503_until_it_returns(
         assert (answer.status, answer.code) == (503, "database_unavailable")
         assert int(answer.headers["Retry-After"]) >= 1
     assert (ready.status, ready.json["ok"]) == (503, False)
+    assert ready.json["cause"] == Unready.DATABASE_UNAVAILABLE
     assert again == [200, 200]
     assert not Operation.objects.exists()
 

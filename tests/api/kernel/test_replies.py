@@ -8,6 +8,8 @@ import pytest
 from django.core.management import call_command
 from django.test import Client
 
+from gpuplatform.api.pagination import encode_cursor
+
 Json = dict[str, Any]
 
 
@@ -16,7 +18,7 @@ def test_a_list_has_its_page(api: Client) -> None:
 
     assert reply == {
         "data": [{"name": "0", "operationID": None}, {"name": "1", "operationID": None}],
-        "page": {"next": "next"},
+        "page": {"next": encode_cursor(1)},
     }
 
 

@@ -52,7 +52,8 @@ class Things(ApiView):
     @Endpoint(id="listThings", summary="List", tag="Toy", replies={200: ToyReply}, query=PageQuery)
     def get(self, _request: Request, *, query: PageQuery) -> Response:
         """Return the requested number of rows."""
-        return Response(Page([ToyReply(name=str(n)) for n in range(query.limit)], "next"))
+        rows = [ToyReply(name=str(n)) for n in range(query.limit)]
+        return Response(Page(rows, range(query.limit, 0, -1), has_more=True))
 
     @Endpoint(
         id="createThing",

@@ -1,7 +1,7 @@
 """The routes of invocations: replies, waiting, limits, and signed links."""
 
 import base64
-import socket
+import contextlib
 import threading
 from collections.abc import Callable
 from datetime import datetime, timedelta
@@ -14,8 +14,9 @@ from django.test import Client
 from pytest_django import DjangoAssertNumQueries, Settings
 
 from gpuplatform import clock
-from gpuplatform.api.connection import SOCKET_KEY
-from gpuplatform.dev.embedded.ports import LOOPBACK
+from gpuplatform.api.connection import HAS_LEFT_KEY
+from gpuplatform.api.opaque import opaque
+from gpuplatform.api.waiting import RETRY_SECONDS, SEATS
 from gpuplatform.tenancy.models import Scope
 from gpuplatform.tenancy.services import token_create
 from gpuplatform.workloads.causes import StartupCause
@@ -253,7 +254,7 @@ class TestWaiting:
     ) -> None:
         settings.SYNC_WAIT_SECONDS = 7
         limits = []
-        monkeypatch.setattr(waiting.SEATS, "wait", lambda _is_over, limit: limits.append(limit))
+        monkeypatch.setattr(SEATS, "wait", lambda *call: limits.append(call[2]))
         function_row("echo")
 
         for seconds in (1, 300):
@@ -271,13 +272,7 @@ class TestWaiting:
 
     def test_call_of_client_that_disconnected_is_dropped(self, api: Api) -> None:
         function_row("echo")
-        with (
-            socket.create_server((LOOPBACK, 0)) as server,
-            socket.create_connection(server.getsockname()) as client,
-            server.accept()[0] as connection,
-        ):
-            client.close()
-            api.post(INVOCATIONS, self.BODY, **{SOCKET_KEY: connection})
+        api.post(INVOCATIONS, self.BODY, **{HAS_LEFT_KEY: lambda: True})
         dropped = Invocation.objects.get()
 
         again = api.post(INVOCATIONS, {**self.BODY, "mode": "async"})
@@ -294,14 +289,16 @@ class TestWaiting:
 
         assert (answer.status, answer.data["result"]["body"]) == (200, "hello")
 
-    def test_wait_without_free_seat_returns_immediately(
-        self, api: Api, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr(waiting.SEATS, "_free", threading.BoundedSemaphore(1))
-        function_row("echo")
+    def test_wait_without_free_seat_returns_immediately(self, api: Api) -> None:
+        tenant = function_row("echo").tenant.pk
 
-        with waiting.SEATS._free:
-            assert api.post(INVOCATIONS, self.BODY).status == 202
+        with contextlib.ExitStack() as waits:
+            for _ in range(SEATS.number_of_tenant):
+                assert waits.enter_context(SEATS.seat(tenant))
+            answer = api.post(INVOCATIONS, self.BODY)
+
+        assert answer.status == 202
+        assert answer.headers["Retry-After"] == str(RETRY_SECONDS)
 
 
 @pytest.mark.django_db(transaction=True, serialized_rollback=True)
@@ -310,17 +307,17 @@ def test_result_that_arrives_during_wait_is_returned(
 ) -> None:
     function_row("echo")
     waits = threading.Event()
-    wait = waiting.SEATS.wait
+    wait = SEATS.wait
 
-    def announced(is_over: Callable[[], bool], seconds: float) -> bool:
+    def announced(tenant: int, is_over: Callable[[], bool], seconds: float) -> int:
         def seen() -> bool:
             found = is_over()
             waits.set()
             return found
 
-        return wait(seen, seconds)
+        return wait(tenant, seen, seconds)
 
-    monkeypatch.setattr(waiting.SEATS, "wait", announced)
+    monkeypatch.setattr(SEATS, "wait", announced)
 
     def work() -> None:
         assert waits.wait(20)
@@ -370,13 +367,14 @@ class TestLinks:
         other = accept(function_row("second"), invocationID="two")
         query = parse_qs(urlsplit(link).query)
         expires, sig = query["expires"][0], query["sig"][0]
-        key, digest = sig.split("-")
+        key, digest = sig.split(".")
+        other_key = opaque(other.pk, "result")
         changed = {
             "sig": link[:-1] + ("0" if link[-1] != "0" else "1"),
-            "key": f"{INVOCATIONS}/one/result?expires={expires}&sig={other.pk}-{digest}",
+            "key": f"{INVOCATIONS}/one/result?expires={expires}&sig={other_key}.{digest}",
             "expires": f"{INVOCATIONS}/one/result?expires={int(expires) + 9}&sig={sig}",
             "id": f"{INVOCATIONS}/two/result?expires={expires}&sig={sig}",
-            "rubbish": f"{INVOCATIONS}/one/result?expires={expires}&sig={key}-",
+            "rubbish": f"{INVOCATIONS}/one/result?expires={expires}&sig={key}.",
         }
 
         assert Client().get(changed[what]).status_code == 403

@@ -1,15 +1,19 @@
 """The routes of GPU units: responses with their headers, and the stored rows."""
 
+import contextlib
 import threading
+import time
 from typing import Any
 
 import pytest
 from django.db import connection
 from django.db.models.functions import Now
-from pytest_django import DjangoAssertNumQueries, Settings
+from pytest_django import DjangoAssertNumQueries
 
+from gpuplatform.api.waiting import RETRY_SECONDS, SEATS
 from gpuplatform.clock import parse_rfc3339
 from gpuplatform.operations.models import Operation
+from gpuplatform.operations.phases import OperationPhase
 from tests.factories.template_pods import FULL_TEMPLATE
 from tests.factories.unit_rows import spec_row, stock_row, unit_row
 from tests.fakes.api import UNITS, Answer, Api
@@ -465,19 +469,46 @@ class TestWaiting:
 
         assert (answer.status, answer.data["phase"]) == (200, "Progressing")
 
-    def test_without_a_free_seat_the_reply_is_immediate(
-        self, api: Api, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        unit_row(UnitPhase.PROGRESSING, name="a")
-        monkeypatch.setattr(waiting.SEATS, "_free", threading.BoundedSemaphore(1))
+    def test_a_tenant_without_a_free_seat_gets_the_reply_immediately(self, api: Api) -> None:
+        unit = unit_row(UnitPhase.PROGRESSING, name="a")
+        assert unit.tenant is not None
 
-        with waiting.SEATS._free:
+        with contextlib.ExitStack() as waits:
+            for _ in range(SEATS.number_of_tenant):
+                assert waits.enter_context(SEATS.seat(unit.tenant.pk))
             answer = api.get(f"{UNITS}/a", wait="ready", timeout="60")
 
         assert answer.data["phase"] == "Progressing"
+        assert answer.headers["Retry-After"] == str(RETRY_SECONDS)
+        assert "Retry-After" not in api.get(f"{UNITS}/a").headers
 
-    def test_half_of_the_threads_have_seats(self, settings: Settings) -> None:
-        assert waiting.SEATS.number == max(settings.WEB_THREADS // 2, 1)
+    def test_the_log_needs_a_seat(self, api: Api) -> None:
+        unit = unit_row(name="a")
+        assert unit.tenant is not None
+
+        with contextlib.ExitStack() as waits:
+            for _ in range(SEATS.number_of_tenant):
+                assert waits.enter_context(SEATS.seat(unit.tenant.pk))
+            answer = api.get(f"{UNITS}/a/logs")
+
+        assert (answer.status, answer.code) == (429, "throttled")
+        assert answer.headers["Retry-After"] == str(RETRY_SECONDS)
+
+    def test_a_unit_with_an_accepted_change_is_not_ready_yet(
+        self, api: Api, cluster: FakeCluster
+    ) -> None:
+        unit_row(name="a")
+        assert api.put(f"{UNITS}/a", {"operationID": "o-1", "image": "busybox:2"}).status == 202
+        begun = time.monotonic()
+
+        answer = api.get(f"{UNITS}/a", wait="ready", timeout="1")
+
+        assert answer.status == 200
+        assert time.monotonic() - begun >= 1
+        Operation.objects.update(phase=OperationPhase.SUCCEEDED, due_at=None, ended_at=Now())
+        begun = time.monotonic()
+        api.get(f"{UNITS}/a", wait="ready", timeout="60")
+        assert time.monotonic() - begun < 30
 
     def test_waiting_ends_for_a_unit_that_is_being_deleted(self, api: Api) -> None:
         unit_row(UnitPhase.TERMINATING, name="a")

@@ -271,7 +271,7 @@ def call(function: Function) -> Invocation:
     return accept(function, mode="sync", invocationID="call-1")
 
 
-def wait_without_caller(row: Invocation) -> bool:
+def wait_without_caller(row: Invocation) -> int:
     return wait_for_end(row, lambda: True)
 
 

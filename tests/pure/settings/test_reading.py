@@ -18,7 +18,7 @@ from gpuplatform.settings.reading import (
 )
 
 SOUND = {
-    "GPUPLATFORM_SECRET_KEY": "k",
+    "GPUPLATFORM_SECRET_KEY": "5f1c9e07ab8d24631f0e9c7d5ab8d246",
     "GPUPLATFORM_ALLOWED_HOSTS": "a.example, b.example",
     "DATABASE_URL": "postgres://me:geheim@db/app",
     "REDIS_URL": "redis://:geheim@broker:6379/0",
@@ -309,3 +309,26 @@ def test_an_invalid_image_or_secret_is_reported(process: Process, name: str, val
     process.configure({**SOUND, name: value})
 
     assert [line.strip().split(":")[0] for line in errors().splitlines()[1:]] == [name]
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "x",
+        "k" * 64,
+        "FIFTY-RANDOM-CHARACTERS-FIFTY-RANDOM-CHARACTERS",
+        "change-me-" * 4,
+        "5f1c9e" * 5,
+    ],
+    ids=["short", "one-letter", "example", "words", "30-characters"],
+)
+def test_a_key_that_can_be_guessed_is_refused(process: Process, key: str) -> None:
+    process.configure({**SOUND, "GPUPLATFORM_SECRET_KEY": key})
+
+    assert "GPUPLATFORM_SECRET_KEY" in errors()
+
+
+def test_a_key_of_32_random_digits_is_accepted(process: Process) -> None:
+    process.configure(SOUND)
+
+    assert load_environment().effective_secret_key() == SOUND["GPUPLATFORM_SECRET_KEY"]

@@ -9,6 +9,7 @@ from aiohttp import web
 from gpuplatform.dev.simulator.apiserver import errors
 from gpuplatform.dev.simulator.apiserver.bodies import read_object, read_patch, repeated_fields
 from gpuplatform.dev.simulator.apiserver.deletes import DeleteOptions, delete
+from gpuplatform.dev.simulator.apiserver.guard import guard
 from gpuplatform.dev.simulator.apiserver.kubelets import EXEC, LOG, Kubelets
 from gpuplatform.dev.simulator.apiserver.lists import Lister
 from gpuplatform.dev.simulator.apiserver.objects import Manifest
@@ -46,12 +47,13 @@ _RETURNS_OBJECT = {"Pod", "Service", "ServiceAccount"}
 class ApiHandler:
     """The handler of all API requests."""
 
-    def __init__(self, writer: Writer) -> None:
+    def __init__(self, writer: Writer, token: str) -> None:
         self._writer = writer
+        self._token = token
         self._store = writer.store
         self._registry = writer.registry
         self._lister = Lister(writer.store)
-        self._kubelets = Kubelets(writer.store)
+        self._kubelets = Kubelets(writer.store, token)
         self._verbs: dict[str, Verb] = {
             "GET": self._get,
             "POST": self._post,
@@ -62,7 +64,7 @@ class ApiHandler:
 
     def application(self) -> web.Application:
         """Return the aiohttp application that serves the API."""
-        app = web.Application(client_max_size=MAX_BODY_BYTES)
+        app = web.Application(client_max_size=MAX_BODY_BYTES, middlewares=[guard(self._token)])
         app.router.add_route("*", "/{path:.*}", self.handle)
         return app
 

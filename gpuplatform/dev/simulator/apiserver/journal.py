@@ -27,7 +27,8 @@ class Journal:
         Raises:
             BlockingIOError: If another server uses the directory.
         """
-        directory.mkdir(parents=True, exist_ok=True)
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        directory.chmod(0o700)  # The objects contain Secrets.
         self._lock = (directory / "lock").open("wb")
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

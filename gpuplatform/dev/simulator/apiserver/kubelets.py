@@ -30,8 +30,9 @@ _CONNECT_SECONDS: Final = 5.0
 class Kubelets:
     """The kubelets of the nodes in `store`."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, token: str) -> None:
         self._store = store
+        self._headers = {"Authorization": f"Bearer {token}"}
 
     async def log(self, request: web.Request, pod: Manifest) -> web.StreamResponse:
         """Return the log of a container of `pod`, which the query of the request selects.
@@ -48,7 +49,7 @@ class Kubelets:
         try:
             async with (
                 aiohttp.ClientSession(timeout=timeout) as session,
-                session.get(url, params=options, ssl=False) as found,
+                session.get(url, params=options, headers=self._headers, ssl=False) as found,
             ):
                 if found.status != 200:
                     raise _error(found.status, await found.text())
@@ -84,7 +85,9 @@ class Kubelets:
         try:
             async with (
                 aiohttp.ClientSession() as session,
-                session.ws_connect(url, params=params, protocols=protocols, ssl=False) as kubelet,
+                session.ws_connect(
+                    url, params=params, protocols=protocols, headers=self._headers, ssl=False
+                ) as kubelet,
             ):
                 client = web.WebSocketResponse(protocols=[kubelet.protocol or ""])
                 await client.prepare(request)

@@ -14,10 +14,12 @@ from gpuplatform.dev.simulator.apiserver.subresources import scale_of
 from gpuplatform.dev.simulator.apiserver.tables import table
 from gpuplatform.dev.simulator.apiserver.targets import Options
 
+PROBE_PATHS = frozenset({"/livez", "/readyz", "/healthz"})
+
 
 def static_reply(registry: Registry, version: int, path: str) -> web.Response:
     """Return the health, version, discovery or OpenAPI document at a path, or 404."""
-    if path in {"/livez", "/readyz", "/healthz"}:
+    if path in PROBE_PATHS:
         return web.Response(text="ok")
     if path == "/version":
         return json_reply(discovery.VERSION)

@@ -12,6 +12,7 @@ from aiohttp import web
 
 from gpuplatform.dev.simulator.apiserver.controllers import Controllers
 from gpuplatform.dev.simulator.apiserver.dispatch import ApiHandler
+from gpuplatform.dev.simulator.apiserver.guard import kept_token
 from gpuplatform.dev.simulator.apiserver.journal import Journal
 from gpuplatform.dev.simulator.apiserver.resources import Registry
 from gpuplatform.dev.simulator.apiserver.store import Store
@@ -24,8 +25,8 @@ _STOP_SECONDS = 0.5
 
 
 @contextlib.asynccontextmanager
-async def running(state_dir: Path | None, port: int) -> AsyncIterator[int]:
-    """Run the server until the context exits, and yield the port.
+async def running(state_dir: Path | None, port: int) -> AsyncIterator[tuple[int, str]]:
+    """Run the server until the context exits, and yield the port and the token of clients.
 
     Without `state_dir` the objects are only in memory.
 
@@ -35,17 +36,20 @@ async def running(state_dir: Path | None, port: int) -> AsyncIterator[int]:
     """
     journal = Journal(state_dir) if state_dir else None
     try:
+        token = kept_token(state_dir)
         writer = Writer(Store(journal), Registry())
         controllers = Controllers(writer)
         _create_namespaces(writer)
         runner = web.AppRunner(
-            ApiHandler(writer).application(), access_log=None, shutdown_timeout=_STOP_SECONDS
+            ApiHandler(writer, token).application(),
+            access_log=None,
+            shutdown_timeout=_STOP_SECONDS,
         )
         await runner.setup()
         try:
             await web.TCPSite(runner, HOST, port).start()
             async with controllers.running():
-                yield int(runner.addresses[0][1])
+                yield int(runner.addresses[0][1]), token
         finally:
             await runner.cleanup()
     finally:
@@ -62,14 +66,14 @@ def _create_namespaces(writer: Writer) -> None:
             writer.create(target, body, Options(manager="kube-apiserver"))
 
 
-def write_kubeconfig(path: Path, port: int) -> None:
+def write_kubeconfig(path: Path, port: int, token: str) -> None:
     """Write a kubeconfig atomically. Only its owner can read the file."""
     name = "simulator"
     config = {
         "apiVersion": "v1",
         "kind": "Config",
         "clusters": [{"name": name, "cluster": {"server": f"http://{HOST}:{port}"}}],
-        "users": [{"name": name, "user": {"token": name}}],
+        "users": [{"name": name, "user": {"token": token}}],
         "contexts": [{"name": name, "context": {"cluster": name, "user": name}}],
         "current-context": name,
     }
@@ -88,8 +92,8 @@ async def serve(
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    async with running(state_dir, port) as bound:
-        write_kubeconfig(kubeconfig, bound)
+    async with running(state_dir, port) as (bound, token):
+        write_kubeconfig(kubeconfig, bound, token)
         report(
             f"The simulated cluster listens on http://{HOST}:{bound} (kubeconfig {kubeconfig}).\n"
         )

@@ -78,6 +78,9 @@ class ApiClient:
     """A client that sends requests with a deadline. A failed request raises `ClusterError`."""
 
     def __init__(self, access: Access) -> None:
+        is_simulated = not access.server.startswith("https")
+        self.shared = access.headers.get("Authorization", "") if is_simulated else ""
+        """The `Authorization` that the simulated API server sends to kubelets, otherwise empty."""
         self._session = aiohttp.ClientSession(
             base_url=access.server + "/",
             headers=access.headers,

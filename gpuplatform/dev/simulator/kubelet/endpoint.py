@@ -1,12 +1,14 @@
 """The HTTPS endpoint of the simulated kubelets, through which API servers get logs and exec.
 
-It listens on loopback and accepts every client there, because the containers run no programs.
+It listens on loopback. The simulated API server is known by the token that both have. The API
+server of a real control plane has no such token, so that every client is accepted.
 """
 
 import asyncio
 import contextlib
+import hmac
 import json
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -43,7 +45,9 @@ LogFile: TypeAlias = Callable[[str, str, int], Path | None]
 class Endpoint:
     """The HTTPS server. `port` is 0 until it has started."""
 
-    def __init__(self, find: Find, log_file: LogFile) -> None:
+    def __init__(self, find: Find, log_file: LogFile, authorization: str = "") -> None:
+        """Accept only this `Authorization`, or every client if it is empty."""
+        self._authorization = authorization
         self._find = find
         self._log_file = log_file
         self._runner: web.AppRunner | None = None
@@ -51,7 +55,7 @@ class Endpoint:
 
     async def start(self, name: str) -> None:
         """Listen on a free port of loopback, with a certificate for `name`."""
-        application = web.Application()
+        application = web.Application(middlewares=[self._check])
         application.add_routes(
             [
                 web.get("/healthz", _healthy),
@@ -70,6 +74,19 @@ class Endpoint:
         """Close all connections."""
         if self._runner is not None:
             await self._runner.cleanup()
+
+    @web.middleware
+    async def _check(
+        self,
+        request: web.Request,
+        handler: Callable[[web.Request], Awaitable[web.StreamResponse]],
+    ) -> web.StreamResponse:
+        offered = request.headers.get("Authorization", "")
+        if self._authorization and not hmac.compare_digest(
+            offered.encode(), self._authorization.encode()
+        ):
+            raise web.HTTPUnauthorized(text="Unauthorized")
+        return await handler(request)
 
     def _pod(self, request: web.Request) -> Manifest:
         namespace, name = request.match_info["namespace"], request.match_info["pod"]

@@ -109,7 +109,7 @@ class Kubelets:
         self._echoes = EchoServers(client)
         self._secrets = SecretReader(client)
         self._processes = Processes(client, self._queue.add)
-        self._endpoint = Endpoint(self._find, self._processes.log)
+        self._endpoint = Endpoint(self._find, self._processes.log, client.shared)
         self._nodes = Nodes(client, options, self._endpoint)
         self._control = Control()
 

@@ -29,6 +29,7 @@ from gpuplatform.dev.simulator.kubelet.programs import (
     environment,
     log_file,
     module_of,
+    own_variables,
     pod_ports,
     running_programs,
     volume_folders,
@@ -41,6 +42,11 @@ LOG_TAIL_BYTES: Final = 64 * 1024
 """Size of the end of a log that becomes part of the report of an ended process."""
 
 _ROOT: Final = Path(gpuplatform.__file__).parents[1]
+_RUN: Final = (
+    "import runpy, sys; sys.path.insert(0, sys.argv.pop(1));"
+    " runpy.run_module(sys.argv.pop(1), run_name='__main__', alter_sys=True)"
+)
+"""Program that runs a module of a folder, in an interpreter that ignores its environment."""
 _GUARD: Final = 'cat; rm -rf -- "$1"'
 """Shell script that deletes a directory when its input is closed or this process exits."""
 
@@ -219,14 +225,12 @@ class Processes:
         secrets = await self._secrets.variables(pod, container)
         variables = {
             "PATH": os.environ.get("PATH", ""),
-            "PYTHONPATH": str(_ROOT),
-            "PYTHONDONTWRITEBYTECODE": "1",
-            **environment(pod, container, local.ports, secrets),
+            **own_variables(environment(pod, container, local.ports, secrets)),
         }
         path = local.folder / log_file(name, restarts)
         with path.open("wb") as output:
             process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-m", module_of(container)),
+                *(sys.executable, "-I", "-B", "-c", _RUN, str(_ROOT), module_of(container)),
                 env=variables,
                 cwd=local.folder,
                 stdin=subprocess.DEVNULL,

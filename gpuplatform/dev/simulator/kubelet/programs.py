@@ -41,6 +41,16 @@ class ProcessReport:
     """The end of the log of a process that has ended."""
 
 
+VARIABLES: Final = "SERVERLESS_"
+"""Prefix of the variables that the programs read. The others of a container are not passed on:
+an interpreter, a linker or a library could read them, and run what the author of a pod wants."""
+
+
+def own_variables(variables: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables that the programs read."""
+    return {name: value for name, value in variables.items() if name.startswith(VARIABLES)}
+
+
 def module_of(container: Manifest) -> str:
     """Return the Python module that runs a container, or "" if image or command are unknown.
 

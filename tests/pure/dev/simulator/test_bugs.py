@@ -42,9 +42,11 @@ def answer(method: str, path: str, body: object = None) -> tuple[int, str, Any]:
     """Return status, media type and body of the response of a server with a bug."""
 
     async def request() -> tuple[int, str, Any]:
-        handler = ApiHandler(Writer(BrokenStore(None), Registry()))
+        handler = ApiHandler(Writer(BrokenStore(None), Registry()), "secret")
         async with TestClient(TestServer(handler.application())) as client:
-            reply = await client.request(method, path, json=body)
+            reply = await client.request(
+                method, path, json=body, headers={"Authorization": "Bearer secret"}
+            )
             return reply.status, reply.content_type, json.loads(await reply.text())
 
     return asyncio.run(request())

@@ -13,6 +13,7 @@ from gpuplatform.dev.simulator.kubelet.programs import (
     ProcessReport,
     environment,
     module_of,
+    own_variables,
     pod_ports,
     running_programs,
 )
@@ -177,3 +178,9 @@ def test_the_log_of_a_failed_process_is_its_message() -> None:
     life.at(1, ProcessReport(is_ready=False, exit_code=1, output="no model\n"))
 
     assert life.status["state"]["terminated"]["message"] == "no model\n"
+
+
+def test_a_program_gets_only_its_own_variables() -> None:
+    given = {"SERVERLESS_TENANT": "acme", "PYTHONPATH": "/tmp/evil", "LD_PRELOAD": "/tmp/evil.so"}
+
+    assert own_variables(given) == {"SERVERLESS_TENANT": "acme"}
