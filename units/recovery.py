@@ -23,8 +23,13 @@ from gpuplatform.operations.provenance import (
 )
 from gpuplatform.operations.selectors import operation_of
 from gpuplatform.operations.services import operation_rebuild
+from gpuplatform.planning.view import ResourceView
+from gpuplatform.tenancy.models import Tenant
+from gpuplatform.usage.services.intervals import intervals_recover
+from gpuplatform.usage.services.records import records_begin_epoch
 from inventory.models import GpuSpec
 from inventory.services.catalogue import gpu_spec_restore
+from units.core.endings import recorded_end
 from units.core.groups import MAX_SIZE, group_columns
 from units.core.names import STOCK_ORDINAL_ANNOTATION, STOCK_REPLICAS_ANNOTATION
 from units.core.sources import SourceReference, source_of
@@ -33,6 +38,8 @@ from units.mirror import UNIT_MIRROR, unit_adopted, unit_gone
 from units.models import GpuUnit
 from units.phases import UnitRole, role_of
 from units.services.names import GROUP_KIND, UnitOperation
+from units.services.usage import use_of
+from units.void_starts import is_start_void
 
 _MAX_COUNT = 100_000
 
@@ -60,6 +67,7 @@ def recover_units(cluster: Cluster, *, dry_run: bool) -> Iterator[str]:
         yield from _recover_specs(imported, dry_run=dry_run)
         if not dry_run:
             UNIT_MIRROR.listed(listing)
+            _recover_usage(units)
     missing = GpuUnit.objects.filter(deleted_at__isnull=True).exclude(uid="")
     for row in missing.exclude(uid__in={unit["metadata"]["uid"] for unit in units}):
         yield f"{row}: not in the cluster; its row will be closed"
@@ -213,3 +221,19 @@ def _recover_source(unit: Manifest, source: SourceReference, *, dry_run: bool) -
         GpuUnit.objects.filter(pk=row.pk).update(
             uid=source.uid, claimed_by=None, consumed_by=uid, consumed_at=Now(), due_at=Now()
         )
+
+
+def _recover_usage(units: Sequence[Manifest]) -> None:
+    """Close the usage intervals of what no longer runs, and open those of what runs."""
+    tenants = dict(Tenant.objects.values_list("namespace", "pk"))
+    running = []
+    for unit in units:
+        source, tenant = source_of(unit), tenants.get(unit["metadata"]["namespace"])
+        is_stopped = field(unit, "spec", "suspend") is True or is_start_void(unit)
+        if source is None or tenant is None or is_stopped or recorded_end(ResourceView.of(unit)):
+            continue
+        consumer = GpuUnit.objects.filter(uid=source.uid, consumed_by=unit["metadata"]["uid"])
+        if consumer.exists() and (use := use_of(unit, tenant)) is not None:
+            running.append(use)
+    intervals_recover(running)
+    records_begin_epoch()

@@ -131,6 +131,12 @@ SCHEDULES: Final = (
         "Stores the numbers of units and of idle stock units of each GPU spec.",
     ),
     Schedule(
+        "Record usage",
+        UnitTask.SWEEP_USAGE,
+        5 * MINUTE,
+        "Computes the hourly records of the usage ledger, and seals those of past hours.",
+    ),
+    Schedule(
         "Prune GPU units",
         UnitTask.PRUNE_UNITS,
         DAY,

@@ -36,6 +36,7 @@ class UnitTask(StrEnum):
     SWEEP_REQUESTS = "units.sweep_requests"
     ADVANCE_DRAIN = DRAIN_TASK
     SWEEP_DRAINS = "units.sweep_drains"
+    SWEEP_USAGE = "units.sweep_usage"
 
 
 class UnitOperation(StrEnum):
