@@ -226,14 +226,19 @@ def _recover_source(unit: Manifest, source: SourceReference, *, dry_run: bool) -
 def _recover_usage(units: Sequence[Manifest]) -> None:
     """Close the usage intervals of what no longer runs, and open those of what runs."""
     tenants = dict(Tenant.objects.values_list("namespace", "pk"))
-    running = []
+    running, named = [], set()
     for unit in units:
         source, tenant = source_of(unit), tenants.get(unit["metadata"]["namespace"])
-        is_stopped = field(unit, "spec", "suspend") is True or is_start_void(unit)
-        if source is None or tenant is None or is_stopped or recorded_end(ResourceView.of(unit)):
+        if source is None or tenant is None:
             continue
+        named.add(source.uid)
         consumer = GpuUnit.objects.filter(uid=source.uid, consumed_by=unit["metadata"]["uid"])
-        if consumer.exists() and (use := use_of(unit, tenant)) is not None:
+        if _is_to_run(unit) and consumer.exists() and (use := use_of(unit, tenant)):
             running.append(use)
-    intervals_recover(running)
+    intervals_recover(running, named)
     records_begin_epoch()
+
+
+def _is_to_run(unit: Manifest) -> bool:
+    is_stopped = field(unit, "spec", "suspend") is True or is_start_void(unit)
+    return not is_stopped and recorded_end(ResourceView.of(unit)) is None

@@ -151,6 +151,12 @@ SCHEDULES: Final = (
         " days.",
     ),
     Schedule(
+        "Record usage of invocations",
+        ServerlessTask.RECORD_USAGE,
+        5 * MINUTE,
+        "Computes the hourly usage records of invocations, and seals those of past hours.",
+    ),
+    Schedule(
         "Report the steady state",
         PlatformTask.REPORT,
         30,

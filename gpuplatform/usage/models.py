@@ -215,6 +215,8 @@ class UsageRecord(models.Model):
 
     class Meta:
         ordering: ClassVar[list[str]] = ["hour", "id"]
+        verbose_name = "usage record"
+        verbose_name_plural = "usage"
         constraints: ClassVar[list[models.BaseConstraint]] = [
             models.UniqueConstraint(
                 fields=["hour", "kind", "subject", "spec_name", "tenant"],
@@ -242,6 +244,11 @@ class UsageRecord(models.Model):
             models.Index(fields=["hour", "id"], name="usage_record_in_order"),
             models.Index(
                 fields=["hour"], name="usage_record_unsealed", condition=Q(sealed_at__isnull=True)
+            ),
+            models.Index(
+                fields=["-hour"],
+                name="usage_record_of_invocations",
+                condition=Q(kind=UsageKind.INVOCATION, sealed_at__isnull=False),
             ),
         ]
 

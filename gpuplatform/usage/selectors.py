@@ -39,13 +39,14 @@ _COLUMNS: Final[Mapping[GroupBy, Sequence[str]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Period:
-    """Whole hours from `begin` to `end`, and the tenant and the GPU spec that are included."""
+    """Whole hours from `begin` to `end`, and the tenant and the GPU specs that are included."""
 
     begin: datetime
     end: datetime
     tenant: str | None = None
     """Name of the tenant, or `None` for all tenants."""
-    spec_name: str | None = None
+    spec_names: Sequence[str] = ()
+    """Names of GPU specs, or none for all of them."""
 
 
 def records_in(period: Period) -> QuerySet[UsageRecord]:
@@ -53,7 +54,7 @@ def records_in(period: Period) -> QuerySet[UsageRecord]:
     rows = UsageRecord.objects.filter(hour__gte=period.begin, hour__lt=period.end)
     if period.tenant is not None:
         rows = rows.filter(tenant__name=period.tenant)
-    return rows if period.spec_name is None else rows.filter(spec_name=period.spec_name)
+    return rows.filter(spec_name__in=period.spec_names) if period.spec_names else rows
 
 
 def usage_sums(period: Period, group_by: Collection[GroupBy]) -> QuerySet[UsageRecord, Any]:

@@ -8,6 +8,8 @@ import django.db.models.functions.datetime
 from django.contrib.postgres.operations import BtreeGistExtension
 from django.db import migrations, models
 
+from gpuplatform.tenancy.groups import StaffGroup, grant
+
 PROTECT = """
 CREATE FUNCTION usage_record_is_sealed() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
@@ -25,6 +27,11 @@ DROP FUNCTION usage_record_is_sealed();
 def begin(apps: Any, _: Any) -> None:
     """Begin the first epoch."""
     apps.get_model("usage", "UsageEpoch").objects.create()
+
+
+def add_permissions(apps: Any, _: Any) -> None:
+    """Grant the permission of the page of the usage."""
+    grant(apps, StaffGroup.VIEWER, ["usage.view_usagerecord"])
 
 
 class Migration(migrations.Migration):
@@ -209,6 +216,8 @@ class Migration(migrations.Migration):
                 ),
             ],
             options={
+                "verbose_name": "usage record",
+                "verbose_name_plural": "usage",
                 "ordering": ["hour", "id"],
                 "indexes": [
                     models.Index(
@@ -228,6 +237,11 @@ class Migration(migrations.Migration):
                         condition=models.Q(("sealed_at__isnull", True)),
                         fields=["hour"],
                         name="usage_record_unsealed",
+                    ),
+                    models.Index(
+                        condition=models.Q(("kind", "invocation"), ("sealed_at__isnull", False)),
+                        fields=["-hour"],
+                        name="usage_record_of_invocations",
                     ),
                 ],
                 "constraints": [
@@ -249,4 +263,5 @@ class Migration(migrations.Migration):
         ),
         migrations.RunSQL(PROTECT, UNPROTECT),
         migrations.RunPython(begin, migrations.RunPython.noop),
+        migrations.RunPython(add_permissions, migrations.RunPython.noop),
     ]

@@ -5,7 +5,7 @@ repeated. Rows of intervals are locked last, after all other rows. Comments name
 model of the ledger.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
@@ -217,25 +217,24 @@ def intervals_close_all(units: QuerySet[Any]) -> int:
         return _close(locked, database_time())
 
 
-def intervals_recover(running: Iterable[Use]) -> None:
+def intervals_recover(running: Iterable[Use], named: Collection[str]) -> None:
     """Begin a new epoch after the database was restored (rule `recovered`).
 
-    Open intervals are closed where the database last saw their pods, unless the unit runs on the
-    same source. The sources of running units without an interval are opened empty: the first
-    sight moves the start to the time at which the pod was bound.
+    Open intervals are closed where the database last saw their pods, unless a unit names their
+    source. The sources of running units without an interval are opened empty: the first sight
+    moves the start to the time at which the pod was bound.
+
+    Args:
+        running: The units that are to run.
+        named: The UIDs of the sources that units of the cluster name. The pods of a unit that is
+            being stopped may exist; the next look at it closes its interval.
     """
-    uses = {use.source_uid: use for use in running}
     now = database_time()
     with transaction.atomic():
         UsageEpoch.objects.create(begun_at=now)
-        opened = UsageInterval.objects.filter(ended_at__isnull=True)
-        _close(
-            opened.exclude(source_uid__in=uses)
-            .select_for_update(no_key=True, of=("self",))
-            .order_by("id"),
-            now,
-        )
-        for use in uses.values():
+        lost = UsageInterval.objects.filter(ended_at__isnull=True).exclude(source_uid__in=named)
+        _close(lost.select_for_update(no_key=True, of=("self",)).order_by("id"), now)
+        for use in running:
             interval_open(use)
 
 

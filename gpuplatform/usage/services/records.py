@@ -7,14 +7,14 @@ are inserted as corrections, which contain the difference.
 """
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from django.db import connection, transaction
 
 from gpuplatform.locks import take_turn
 from gpuplatform.operations.phases import OPEN_PHASES
-from gpuplatform.usage.models import UsageEpoch, UsageInterval
+from gpuplatform.usage.models import UsageEpoch, UsageInterval, UsageKind, UsageRecord
 from gpuplatform.usage.services.intervals import current_epoch
 
 TURN: Final = "usage.records"
@@ -86,14 +86,17 @@ WHERE usage_usagerecord.sealed_at IS NULL
 
 _STORE: Final = f"WITH {_COMPUTED} {_UPSERT}"
 
-_REMOVE: Final = f"""
-WITH {_COMPUTED}
-DELETE FROM usage_usagerecord r USING changed c
-WHERE r.subject = c.unit_uid AND r.kind = 'gpu' AND r.hour >= c.since AND r.sealed_at IS NULL
-  AND NOT EXISTS (
+_NOT_COMPUTED: Final = """
+r.sealed_at IS NULL AND NOT EXISTS (
     SELECT 1 FROM computed n
     WHERE (n.hour, n.tenant_id, n.kind, n.spec_name, n.subject)
           = (r.hour, r.tenant_id, r.kind, r.spec_name, r.subject))
+"""
+
+_REMOVE: Final = f"""
+WITH {_COMPUTED}
+DELETE FROM usage_usagerecord r USING changed c
+WHERE r.subject = c.unit_uid AND r.kind = 'gpu' AND r.hour >= c.since AND {_NOT_COMPUTED}
 """  # noqa: S608 - constants
 
 _CORRECT: Final = f"""
@@ -123,7 +126,7 @@ WHERE COALESCE(n.milliseconds, 0) <> k.milliseconds
 
 _SEAL: Final = f"""
 UPDATE usage_usagerecord SET sealed_at = now()
-WHERE sealed_at IS NULL
+WHERE sealed_at IS NULL AND kind = %(kind)s
   AND hour <= date_trunc('hour', now(), 'UTC') - interval '{SEAL_HOURS + 1} hours'
   AND subject <> ALL (ARRAY(
     SELECT i.unit_uid FROM operations_operation o
@@ -143,8 +146,40 @@ def records_update() -> int:
         number += done
     with transaction.atomic():
         take_turn(TURN)
-        _execute(_SEAL, {"phases": sorted(OPEN_PHASES)})
+        _seal(UsageKind.GPU)
     return number
+
+
+def records_store(kind: UsageKind, computed: str) -> None:
+    """Compute all records of a kind that are not sealed, and seal those of past hours.
+
+    Args:
+        kind: A kind that has no intervals.
+        computed: A query of the columns of the records, from the hour `%(since)s` on.
+    """
+    with transaction.atomic():
+        take_turn(TURN)
+        values = {
+            "kind": kind,
+            "since": _unsealed_since(kind),
+            "epoch": str(current_epoch().pk),
+        }
+        _execute(f"WITH computed AS ({computed}) {_UPSERT}", values)
+        unsealed = f"r.kind = %(kind)s AND r.hour >= %(since)s AND {_NOT_COMPUTED}"
+        remove = f"DELETE FROM usage_usagerecord r WHERE {unsealed}"  # noqa: S608 - constants
+        _execute(f"WITH computed AS ({computed}) {remove}", values)
+        _seal(kind)
+
+
+def _unsealed_since(kind: UsageKind) -> datetime:
+    """Return the first hour after all sealed records of a kind."""
+    sealed = UsageRecord.objects.filter(kind=kind, sealed_at__isnull=False)
+    last = sealed.order_by("-hour").values_list("hour", flat=True).first()
+    return datetime.min.replace(tzinfo=UTC) if last is None else last + timedelta(hours=1)
+
+
+def _seal(kind: UsageKind) -> None:
+    _execute(_SEAL, {"kind": kind, "phases": sorted(OPEN_PHASES)})
 
 
 def records_begin_epoch() -> None:
