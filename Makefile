@@ -154,7 +154,7 @@ requirements: setup  ## Compile the lists of requirements with hashes and the ve
 
 ##@ Benchmark
 
-.PHONY: bench-pools bench-units bench-node bench-serverless bench-api bench-admin bench-simulator bench-queue bench-nodes
+.PHONY: bench-pools bench-units bench-node bench-serverless bench-api bench-admin bench-simulator bench-queue bench-nodes bench-usage
 bench-pools:  ## Measure the creation of stock pools and the idle cost of the platform.
 	@$(INSTALL) test
 	@$(PY) -m tests.benchmarks.pools
@@ -187,6 +187,10 @@ bench-queue:  ## Measure grants and creates beside 1,000 requests; simulate over
 bench-nodes:  ## Measure the pages and lists of a cluster with 500 nodes and 4,000 pods (ARGS).
 	@$(INSTALL) test
 	@$(PY) -m tests.benchmarks.nodes $(ARGS)
+
+bench-usage:  ## Measure queries of usage over 10 million hourly records (ARGS).
+	@$(INSTALL) test
+	@$(PY) -m tests.benchmarks.usage $(ARGS)
 
 bench-simulator:  ## Measure speed and memory of the simulated cluster with 1,000 pods.
 	@$(INSTALL) test

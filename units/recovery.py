@@ -224,7 +224,7 @@ def _recover_source(unit: Manifest, source: SourceReference, *, dry_run: bool) -
 
 
 def _recover_usage(units: Sequence[Manifest]) -> None:
-    """Close the usage intervals of what no longer runs, and open those of what runs."""
+    """Close the usage intervals of lost units, and open missing intervals of running units."""
     tenants = dict(Tenant.objects.values_list("namespace", "pk"))
     running, named = [], set()
     for unit in units:

@@ -134,7 +134,7 @@ SCHEDULES: Final = (
         "Record usage",
         UnitTask.SWEEP_USAGE,
         5 * MINUTE,
-        "Computes the hourly records of the usage ledger, and seals those of past hours.",
+        "Computes the hourly records of the usage ledger, and seals past hours.",
     ),
     Schedule(
         "Prune GPU units",
@@ -154,7 +154,7 @@ SCHEDULES: Final = (
         "Record usage of invocations",
         ServerlessTask.RECORD_USAGE,
         5 * MINUTE,
-        "Computes the hourly usage records of invocations, and seals those of past hours.",
+        "Computes the hourly usage records of invocations, and seals past hours.",
     ),
     Schedule(
         "Report the steady state",

@@ -135,7 +135,7 @@ class UsageAdmin(ReadOnlyAdmin):
 
     @override
     def page(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Records have no pages of their own."""
+        """Raise `Http404`: a record has no page."""
         raise Http404
 
 

@@ -45,7 +45,7 @@ FIELDS: Final = (
 
 
 def jsonl_lines(rows: Iterable[UsageRecord]) -> Iterator[str]:
-    """Yield each record as a JSON object in a line of its own."""
+    """Yield one line with a JSON object for each record."""
     for row in rows:
         yield json.dumps(record_fields(row), separators=(",", ":")) + "\n"
 

@@ -14,7 +14,7 @@ from gpuplatform.tenancy.models import Tenant
 
 
 class UsageKind(models.TextChoices):
-    """What is used."""
+    """The kind of resource that is used."""
 
     GPU = "gpu", "GPU unit"
     STORAGE = "storage", "Storage"
@@ -53,7 +53,7 @@ class UsageInterval(models.Model):
         max_length=16,
         choices=UsageKind.choices,
         default=UsageKind.GPU,
-        help_text="What is used.",
+        help_text="Kind of the used resource.",
     )
     tenant = models.ForeignKey(
         Tenant, on_delete=models.PROTECT, db_index=False, help_text="Tenant of the unit."
@@ -179,7 +179,9 @@ class UsageRecord(models.Model):
     tenant = models.ForeignKey(
         Tenant, on_delete=models.PROTECT, db_index=False, help_text="Tenant of the subject."
     )
-    kind = models.CharField(max_length=16, choices=UsageKind.choices, help_text="What is used.")
+    kind = models.CharField(
+        max_length=16, choices=UsageKind.choices, help_text="Kind of the used resource."
+    )
     subject = models.CharField(
         max_length=63, help_text="UID of the unit, or name of the function."
     )

@@ -17,7 +17,7 @@ from gpuplatform.usage.core.decay import decayed
 from gpuplatform.usage.models import TenantDecay, UsageRecord
 
 EXPORT_ROWS: Final = 2000
-"""Number of records that an export reads at once."""
+"""Number of records that an export reads with one statement."""
 
 
 class GroupBy(StrEnum):
@@ -82,7 +82,7 @@ def usage_sums(period: Period, group_by: Collection[GroupBy]) -> QuerySet[UsageR
 def export(period: Period, after: UUID | None = None) -> Iterator[UsageRecord]:
     """Yield all records of a period in the order of their hours and ids.
 
-    Each read is a statement of its own, so that a slow reader holds no transaction open.
+    Each read is a separate statement, so that a slow reader holds no transaction open.
 
     Raises:
         InvalidSpec: If `after` is not the id of a record.

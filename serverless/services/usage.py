@@ -1,9 +1,9 @@
 """Computes the hourly usage records of invocations.
 
-An invocation has no interval: its row has the times of its run. The hour in which it ended
-contains its count and the seconds of its last run on a worker. An invocation that no worker
-started is not counted. The times are those of the row, so that a repeated computation has the same
-result; the rows exist longer than their records remain unsealed.
+An invocation has no interval: its row contains the times of its run, so that a repeated
+computation has the same result. The hour in which it ended contains its count and the seconds of
+its last run on a worker. An invocation that no worker started is not counted. The rows exist
+longer than their records remain unsealed.
 """
 
 from typing import Final

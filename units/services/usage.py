@@ -41,7 +41,7 @@ _MIB: Final = 2**20
 
 
 def use_of(unit: Manifest, tenant: int) -> Use | None:
-    """Return what a unit of a tenant uses, or `None` if it has no source."""
+    """Return the use of a unit of a tenant, or `None` if the unit has no source."""
     source, metadata = source_of(unit), unit["metadata"]
     if source is None:
         return None

@@ -12,7 +12,7 @@ from gpuplatform.usage.models import UsageKind
 class UsageReply(Reply):
     """The usage of one combination of the requested dimensions."""
 
-    kind: UsageKind = Field(description="What is used.", examples=["gpu"])
+    kind: UsageKind = Field(description="Kind of usage.", examples=["gpu"])
     tenant: str | None = Field(
         description="Tenant, if grouped by tenant or unit.",
         examples=["default"],

@@ -11,7 +11,7 @@ from typing import Final
 from gpuplatform.usage.core.sights import Sight
 
 TOLERANCE: Final = timedelta(seconds=5)
-"""The time in which one pod may replace another without a gap: the GPUs stay with the unit."""
+"""The time in which one pod may replace another without a gap: the unit keeps its GPUs."""
 
 EXACT: Final = timedelta(seconds=2)
 """An end is observed, and not estimated, if its uncertainty is at most this long."""
@@ -37,7 +37,7 @@ class Span:
 
     @property
     def charged_until(self) -> datetime:
-        """The end of what is charged (rules `seenend` and `graceend`)."""
+        """The end of the charge (rules `seenend` and `graceend`)."""
         known = self.seen_at if self.finished_at is None else min(self.seen_at, self.finished_at)
         return max(self.started_at, known)
 

@@ -41,7 +41,7 @@ class Sight:
 
 
 def sight_of(pod: Manifest) -> Sight | None:
-    """Return what `pod` alone proves, or `None` if it proves nothing.
+    """Return the proof that `pod` alone gives, or `None` if it gives none.
 
     A pod proves that it was bound. If all of its containers have terminated and none is started
     again, it proves when it released its GPUs.
@@ -59,7 +59,7 @@ def sight_of(pod: Manifest) -> Sight | None:
 def sights_of(
     pods: Iterable[Manifest], nodes: Mapping[str, NodeState], at: datetime
 ) -> list[Sight]:
-    """Return what complete lists prove that were requested at `at` or later, by pod.
+    """Return the proof of each pod in complete lists that were requested at `at` or later.
 
     A pod is seen on a node that the cluster reports as ready (rule `nodelost`). The node may have
     been silent for `SILENCE` already, so that the pod is known to have run only before.

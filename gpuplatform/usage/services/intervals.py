@@ -1,6 +1,6 @@
 """Opens, extends and closes the intervals of units.
 
-Each function runs in a transaction of its own, or in the one of the caller. All of them can be
+Each function runs in its own transaction, or in the one of the caller. All of them can be
 repeated. Rows of intervals are locked last, after all other rows. Comments name rules of the
 model of the ledger.
 """

@@ -40,7 +40,7 @@ _VALUES: Final = (
 )
 _SUMS: Final = ", ".join(f"sum({name})::bigint AS {name}" for name in _VALUES)
 
-# Milliseconds are rounded down. An hour is estimated if an estimated end lies in it, if the unit
+# Milliseconds are rounded down. An hour is estimated if an estimated end is in it, if the unit
 # was not seen until the end of the hour, or if the hour began before the database was restored.
 _COMPUTED: Final = f"""
 changed AS (
@@ -136,7 +136,7 @@ WHERE sealed_at IS NULL AND kind = %(kind)s
 
 
 def records_update() -> int:
-    """Compute the records of all changed intervals, and seal those of past hours.
+    """Compute the records of all changed intervals, and seal the records of past hours.
 
     Returns:
         The number of intervals whose changes were applied.
@@ -151,7 +151,7 @@ def records_update() -> int:
 
 
 def records_store(kind: UsageKind, computed: str) -> None:
-    """Compute all records of a kind that are not sealed, and seal those of past hours.
+    """Compute the unsealed records of a kind, and seal the records of past hours.
 
     Args:
         kind: A kind that has no intervals.
@@ -192,9 +192,9 @@ def records_begin_epoch() -> None:
         unsealed = "DELETE FROM usage_usagerecord WHERE sealed_at IS NULL RETURNING subject, hour"
         with connection.cursor() as cursor:
             cursor.execute(
-                f"WITH gone AS ({unsealed})"  # noqa: S608 - constants
+                f"WITH removed AS ({unsealed})"  # noqa: S608 - constants
                 " UPDATE usage_usageinterval i SET changed_from = LEAST(i.changed_from, g.hour)"
-                " FROM (SELECT subject, min(hour) AS hour FROM gone GROUP BY subject) g"
+                " FROM (SELECT subject, min(hour) AS hour FROM removed GROUP BY subject) g"
                 " WHERE i.unit_uid = g.subject"
             )
 
