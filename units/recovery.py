@@ -232,8 +232,12 @@ def _recover_usage(units: Sequence[Manifest]) -> None:
         if source is None or tenant is None:
             continue
         named.add(source.uid)
-        consumer = GpuUnit.objects.filter(uid=source.uid, consumed_by=unit["metadata"]["uid"])
-        if _is_to_run(unit) and consumer.exists() and (use := use_of(unit, tenant)):
+        # The row of a source that was deleted can be lost. Any other row decides.
+        others = GpuUnit.objects.filter(uid=source.uid).exclude(
+            consumed_by=unit["metadata"]["uid"]
+        )
+        is_running = _is_sourced(unit) and _is_to_run(unit) and not others.exists()
+        if is_running and (use := use_of(unit, tenant)):
             running.append(use)
     intervals_recover(running, named)
     records_begin_epoch()

@@ -181,7 +181,7 @@ def _cells(row: Mapping[str, Any], group_by: Sequence[GroupBy]) -> Mapping[str, 
         "gpu_hours": _hours(row["gpu_milliseconds"]),
         "hours": _hours(row["milliseconds"]),
         "count": f"{row['number']:,}" if row["number"] else "—",
-        "is_estimated": row["estimated"] > 0,
+        "is_estimated": row["estimated"],
     }
 
 

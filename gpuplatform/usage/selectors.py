@@ -7,7 +7,8 @@ from enum import StrEnum
 from typing import Any, Final
 from uuid import UUID
 
-from django.db.models import Count, Max, Q, QuerySet, Sum
+from django.contrib.postgres.aggregates import BoolOr
+from django.db.models import Max, Q, QuerySet, Sum
 from django.db.models.functions import TruncDay
 
 from gpuplatform import clock
@@ -72,7 +73,7 @@ def usage_sums(period: Period, group_by: Collection[GroupBy]) -> QuerySet[UsageR
             milliseconds=Sum("milliseconds"),
             gpu_milliseconds=Sum("gpu_milliseconds"),
             number=Sum("count"),
-            estimated=Count("pk", filter=Q(is_estimated=True)),
+            estimated=BoolOr("is_estimated"),
             **named,
         )
         .order_by(*keys, "kind")

@@ -48,5 +48,5 @@ class UsageReply(Reply):
             seconds=row["milliseconds"] / 1000,
             gpu_seconds=row["gpu_milliseconds"] / 1000,
             count=row["number"],
-            estimated=row["estimated"] > 0,
+            estimated=row["estimated"],
         )
