@@ -1,7 +1,7 @@
 """Database models of the usage ledger. Only the services of this app write them."""
 
 import uuid
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from django.contrib.postgres.constraints import ExclusionConstraint
 from django.contrib.postgres.fields import DateTimeRangeField, RangeOperators
@@ -11,6 +11,9 @@ from django.db.models.functions import Now
 from typing_extensions import override
 
 from gpuplatform.tenancy.models import Tenant
+
+SEAL_HOURS: Final = 2
+"""Number of hours after the end of an hour until its records are sealed."""
 
 
 class UsageKind(models.TextChoices):

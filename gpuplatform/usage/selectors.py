@@ -15,7 +15,7 @@ from gpuplatform import clock
 from gpuplatform.errors import FieldError
 from gpuplatform.formats.model import invalid_spec
 from gpuplatform.usage.core.decay import decayed
-from gpuplatform.usage.models import TenantDecay, UsageRecord
+from gpuplatform.usage.models import SEAL_HOURS, TenantDecay, UsageRecord
 
 EXPORT_ROWS: Final = 2000
 """Number of records that an export reads with one statement."""
@@ -128,3 +128,13 @@ def gpu_hours_by_tenant(tenants: Collection[int], days: int) -> dict[int, float]
     rows = UsageRecord.objects.filter(tenant__in=tenants, hour__gte=begin).order_by()
     sums = rows.values_list("tenant").annotate(Sum("gpu_milliseconds"))
     return {tenant: total / 3_600_000 for tenant, total in sums}
+
+
+def overdue_seconds() -> float:
+    """Return the time in seconds since the oldest unsealed record should have been sealed."""
+    unsealed = UsageRecord.objects.filter(sealed_at__isnull=True)
+    oldest = unsealed.order_by("hour").values_list("hour", flat=True).first()
+    if oldest is None:
+        return 0.0
+    due_at = oldest + timedelta(hours=1 + SEAL_HOURS)
+    return max((clock.now() - due_at).total_seconds(), 0.0)

@@ -14,7 +14,13 @@ from django.db import connection, transaction
 
 from gpuplatform.locks import take_turn
 from gpuplatform.operations.phases import OPEN_PHASES
-from gpuplatform.usage.models import UsageEpoch, UsageInterval, UsageKind, UsageRecord
+from gpuplatform.usage.models import (
+    SEAL_HOURS,
+    UsageEpoch,
+    UsageInterval,
+    UsageKind,
+    UsageRecord,
+)
 from gpuplatform.usage.services.intervals import current_epoch
 
 TURN: Final = "usage.records"
@@ -23,9 +29,6 @@ them."""
 
 BATCH: Final = 2000
 """Maximum number of intervals whose changes are applied in one transaction."""
-
-SEAL_HOURS: Final = 2
-"""Number of hours after the end of an hour until its records are sealed."""
 
 _COLUMNS: Final = (
     "subject_name, product, resource_name, gpus, milliseconds, gpu_milliseconds, cpu_milliseconds,"

@@ -1,5 +1,6 @@
 """Hourly records are exact, recomputable until they are sealed, and corrected by new rows."""
 
+import uuid
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -10,6 +11,7 @@ from django.db.models import Sum
 from gpuplatform.clock import now
 from gpuplatform.operations.models import Operation
 from gpuplatform.usage.models import UsageInterval, UsageRecord
+from gpuplatform.usage.selectors import overdue_seconds
 from gpuplatform.usage.services.intervals import (
     intervals_close,
     intervals_recover,
@@ -142,6 +144,27 @@ def test_the_records_of_a_unit_with_an_open_operation_are_not_sealed() -> None:
     records_update()
 
     assert values("sealed_at") != [(None,)]
+
+
+def test_the_delay_of_the_seal_is_a_metric() -> None:
+    begin = this_hour() - 5 * HOUR
+    opened(use(), begin, begin + seconds(60))
+    assert overdue_seconds() == 0
+    UsageInterval.objects.update(changed_from=None)
+    UsageRecord.objects.create(
+        id=uuid.uuid4(),
+        hour=begin,
+        tenant_id=use().tenant_id,
+        kind="gpu",
+        subject="u",
+        subject_name="u",
+        milliseconds=1,
+    )
+
+    assert 7200 <= overdue_seconds() <= 10_800
+    records_update()
+
+    assert overdue_seconds() == 0
 
 
 def test_only_the_hour_of_an_estimated_end_is_estimated() -> None:
