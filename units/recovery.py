@@ -23,13 +23,11 @@ from gpuplatform.operations.provenance import (
 )
 from gpuplatform.operations.selectors import operation_of
 from gpuplatform.operations.services import operation_rebuild
-from gpuplatform.planning.view import ResourceView
 from gpuplatform.tenancy.models import Tenant
 from gpuplatform.usage.services.intervals import intervals_recover
 from gpuplatform.usage.services.records import records_begin_epoch
 from inventory.models import GpuSpec
 from inventory.services.catalogue import gpu_spec_restore
-from units.core.endings import recorded_end
 from units.core.groups import MAX_SIZE, group_columns
 from units.core.names import STOCK_ORDINAL_ANNOTATION, STOCK_REPLICAS_ANNOTATION
 from units.core.sources import SourceReference, source_of
@@ -39,7 +37,6 @@ from units.models import GpuUnit
 from units.phases import UnitRole, role_of
 from units.services.names import GROUP_KIND, UnitOperation
 from units.services.usage import use_of
-from units.void_starts import is_start_void
 
 _MAX_COUNT = 100_000
 
@@ -224,9 +221,12 @@ def _recover_source(unit: Manifest, source: SourceReference, *, dry_run: bool) -
 
 
 def _recover_usage(units: Sequence[Manifest]) -> None:
-    """Close the usage intervals of lost units, and open missing intervals of running units."""
+    """Close the usage intervals of lost units, and open the missing intervals of other units.
+
+    An interval that is opened is empty. The next look at a unit that is stopped closes it.
+    """
     tenants = dict(Tenant.objects.values_list("namespace", "pk"))
-    running, named = [], set()
+    uses, named = [], set()
     for unit in units:
         source, tenant = source_of(unit), tenants.get(unit["metadata"]["namespace"])
         if source is None or tenant is None:
@@ -236,13 +236,7 @@ def _recover_usage(units: Sequence[Manifest]) -> None:
         others = GpuUnit.objects.filter(uid=source.uid).exclude(
             consumed_by=unit["metadata"]["uid"]
         )
-        is_running = _is_sourced(unit) and _is_to_run(unit) and not others.exists()
-        if is_running and (use := use_of(unit, tenant)):
-            running.append(use)
-    intervals_recover(running, named)
+        if _is_sourced(unit) and not others.exists() and (use := use_of(unit, tenant)):
+            uses.append(use)
+    intervals_recover(uses, named)
     records_begin_epoch()
-
-
-def _is_to_run(unit: Manifest) -> bool:
-    is_stopped = field(unit, "spec", "suspend") is True or is_start_void(unit)
-    return not is_stopped and recorded_end(ResourceView.of(unit)) is None

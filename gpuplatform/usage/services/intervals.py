@@ -107,12 +107,12 @@ def sights_record(sights: Iterable[Sight], *, may_skip: bool = False) -> None:
 
 def _record(sights: Mapping[str, Sequence[Sight]], *, may_skip: bool) -> None:
     rows = UsageInterval.objects.filter(unit_uid__in=sights, ended_at__isnull=True)
-    locked = list(
-        rows.select_for_update(skip_locked=may_skip, no_key=True, of=("self",)).order_by("id")
-    )
     now = database_time()
+    # A lock is a write, too: rows that no sight changes are not locked.
+    changing = [row.pk for row in rows if _is_changed(row, sights[row.unit_uid], now)]
+    locked = rows.filter(pk__in=changing).order_by("id")
     moved: list[tuple[UsageInterval, Span]] = []
-    for found in locked:
+    for found in locked.select_for_update(skip_locked=may_skip, no_key=True, of=("self",)):
         row, result = found, Seen(_span(found))
         for sight in sights[row.unit_uid]:
             if result.next_part is not None:
@@ -124,6 +124,12 @@ def _record(sights: Mapping[str, Sequence[Sight]], *, may_skip: bool) -> None:
             moved.append((row, result.span))
     _move(moved)
     _refine({uid: ends for uid, found in sights.items() if (ends := _ends(found))})
+
+
+def _is_changed(row: UsageInterval, sights: Iterable[Sight], now: datetime) -> bool:
+    """Return whether any of the sights changes an open interval."""
+    span = _span(row)
+    return any(seen(span, sight, now) != Seen(span) for sight in sights)
 
 
 def _next_part(row: UsageInterval, last: Span, following: Span) -> tuple[UsageInterval, Seen]:
@@ -217,15 +223,15 @@ def intervals_close_all(units: QuerySet[Any]) -> int:
         return _close(locked, database_time())
 
 
-def intervals_recover(running: Iterable[Use], named: Collection[str]) -> None:
+def intervals_recover(uses: Iterable[Use], named: Collection[str]) -> None:
     """Begin a new epoch after the database was restored (rule `recovered`).
 
     Open intervals are closed where the database last saw their pods, unless a unit names their
-    source. The sources of running units without an interval are opened empty: the first sight
-    moves the start to the time at which the pod was bound.
+    source. The intervals of units that have none for their source are opened empty: nothing
+    before the recovery is charged.
 
     Args:
-        running: The units that are to run.
+        uses: The uses of the units of the cluster.
         named: The UIDs of the sources that units of the cluster name. The pods of a unit that is
             being stopped may exist; the next look at it closes its interval.
     """
@@ -234,7 +240,7 @@ def intervals_recover(running: Iterable[Use], named: Collection[str]) -> None:
         UsageEpoch.objects.create(begun_at=now)
         lost = UsageInterval.objects.filter(ended_at__isnull=True).exclude(source_uid__in=named)
         _close(lost.select_for_update(no_key=True, of=("self",)).order_by("id"), now)
-        for use in running:
+        for use in uses:
             interval_open(use)
 
 

@@ -3,7 +3,8 @@
 from datetime import timedelta
 
 import pytest
-from django.db import IntegrityError, transaction
+from django.db import IntegrityError, connection, transaction
+from django.test.utils import CaptureQueriesContext
 
 from gpuplatform.clock import now
 from gpuplatform.usage.models import EndBasis, UsageEpoch, UsageInterval
@@ -69,15 +70,28 @@ def test_a_gap_begins_a_part_that_charges_from_the_time_of_binding() -> None:
     assert second.source_uid == first.source_uid
 
 
-def test_a_repeated_sight_writes_nothing() -> None:
+def test_a_repeated_sight_writes_and_locks_nothing() -> None:
     used, begin = use(), now() - seconds(300)
     opened(used, begin, begin + seconds(60))
-    sights_record([sight(used, begin, begin + seconds(60))])
-    before = UsageInterval.objects.values().get()
 
-    sights_record([sight(used, begin, begin + seconds(60))])
+    with CaptureQueriesContext(connection) as queries:
+        sights_record([sight(used, begin, begin + seconds(60))])
 
-    assert UsageInterval.objects.values().get() == before
+    verbs = {query["sql"].partition(" ")[0] for query in queries}
+    assert verbs <= {"SELECT", "SAVEPOINT", "RELEASE"}
+    assert [query for query in queries if "FOR NO KEY" in query["sql"]] == []
+
+
+def test_the_sights_of_many_units_are_one_statement() -> None:
+    uses, begin = [use() for _ in range(20)], now() - seconds(300)
+    for used in uses:
+        opened(used, begin, begin + seconds(60))
+
+    with CaptureQueriesContext(connection) as queries:
+        sights_record([sight(used, begin, begin + seconds(90)) for used in uses])
+
+    assert sum(query["sql"].lstrip().startswith("UPDATE") for query in queries) == 1
+    assert {*UsageInterval.objects.values_list("seen_at", flat=True)} == {begin + seconds(90)}
 
 
 def test_a_close_after_the_proof_of_the_end_is_exact() -> None:
