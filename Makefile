@@ -154,7 +154,7 @@ requirements: setup  ## Compile the lists of requirements with hashes and the ve
 
 ##@ Benchmark
 
-.PHONY: bench-pools bench-units bench-node bench-serverless bench-api bench-admin bench-simulator bench-queue bench-nodes bench-doors
+.PHONY: bench-pools bench-units bench-node bench-serverless bench-api bench-admin bench-simulator bench-queue bench-nodes bench-doors bench-usage
 bench-pools:  ## Measure the creation of stock pools and the idle cost of the platform.
 	@$(INSTALL) test
 	@$(PY) -m tests.benchmarks.pools
@@ -191,6 +191,10 @@ bench-nodes:  ## Measure the pages and lists of a cluster with 500 nodes and 4,0
 bench-doors:  ## Measure the web process during attacks: slow clients, logins, large lists (PARTS).
 	@$(INSTALL) test
 	@$(PY) -m tests.benchmarks.doors $(PARTS)
+
+bench-usage:  ## Measure queries of usage over 10 million hourly records (ARGS).
+	@$(INSTALL) test
+	@$(PY) -m tests.benchmarks.usage $(ARGS)
 
 bench-simulator:  ## Measure speed and memory of the simulated cluster with 1,000 pods.
 	@$(INSTALL) test

@@ -28,6 +28,7 @@ from units.core.sources import source_of
 from units.models import CapacityRequest, GpuUnit
 from units.phases import RequestPhase, UnitRole, role_of
 from units.records import Records
+from units.usage_consistency import usage_inconsistencies
 
 
 def unit_inconsistencies(cluster: Cluster) -> Iterator[Inconsistency]:
@@ -45,6 +46,7 @@ def unit_inconsistencies(cluster: Cluster) -> Iterator[Inconsistency]:
     yield from _stock_inconsistencies({unit["metadata"]["uid"] for unit in units})
     yield from _node_inconsistencies(cluster)
     yield from _request_inconsistencies()
+    yield from usage_inconsistencies()
 
 
 def _ordinal(unit: Manifest) -> str:

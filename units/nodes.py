@@ -7,18 +7,21 @@ from django.db import transaction
 from gpuplatform.kube.client import Cluster
 from gpuplatform.kube.kinds import NODE, POD
 from gpuplatform.reconciliation.mirror import version_number
+from gpuplatform.usage.services.intervals import database_time
 from gpuplatform.workloads.holders import NodeRecord, Owner, holder_of, node_records
 from gpuplatform.workloads.nodes import NodeState
 from inventory.services.nodes import nodes_update
 from units.core.nodes import changes_units, images_by_node, is_restricted, nodes_of_units
 from units.mirror import units_placed_marked
 from units.services.nodes import node_images_update, unit_nodes_update
+from units.services.usage import usage_seen
 
 
 def compare_nodes(cluster: Cluster) -> list[int]:
     """Record the nodes of the cluster, the nodes of units, and the images of these nodes.
 
-    The controller does the same for nodes whose events it receives.
+    The usage ledger gets the same lists, which extend the intervals of all running units. The
+    controller records the nodes, too, from the events that it receives.
 
     Returns:
         The ids of the units on nodes whose state changed. Their reconcilers report it; no unit is
@@ -27,6 +30,7 @@ def compare_nodes(cluster: Cluster) -> list[int]:
     Raises:
         ClusterError: If the cluster cannot be read; the recorded values are then unchanged.
     """
+    at = database_time()
     # The pods are read before the nodes, so that the list of nodes contains the node of each pod.
     pods, nodes = cluster.list(POD), cluster.list(NODE)
     placed = [one for pod in pods.items if (one := holder_of(pod))]
@@ -34,6 +38,7 @@ def compare_nodes(cluster: Cluster) -> list[int]:
     unit_nodes = nodes_of_units(pods.items)
     version = version_number(pods.resource_version)
     due = _recorded(records, unit_nodes, version=version, is_complete=True)
+    usage_seen(pods.items, nodes.items, at)
     held = set(unit_nodes.values())
     found = images_by_node(nodes.items)
     node_images_update({name: images for name, images in found.items() if name in held})

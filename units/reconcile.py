@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from django.db import transaction
 from django.db.models import Q, QuerySet
 
 from gpuplatform.kube.client import Cluster
@@ -23,6 +24,7 @@ from units.phases import UnitPhase, UnitReason, UnitRole
 from units.services.claims import consumed_stock
 from units.services.names import UnitTask
 from units.services.pulls import unit_start_elsewhere
+from units.services.usage import usage_end, usage_look
 
 
 def _remains(cluster: Cluster, row: GpuUnit) -> Observation[str]:
@@ -32,7 +34,10 @@ def _remains(cluster: Cluster, row: GpuUnit) -> Observation[str]:
 def _close(rows: QuerySet[GpuUnit], successor: Manifest | None) -> None:
     """Close the row of a unit, and enqueue the unit that waits for this stock unit."""
     consumers = list(rows.exclude(consumed_by="").values_list("consumed_by", flat=True))
-    unit_gone(rows, successor)
+    uids = list(rows.filter(role=UnitRole.ACTIVE).values_list("uid", flat=True))
+    with transaction.atomic():
+        unit_gone(rows, successor)
+        usage_end(uids)
     runs = Q(phase=UnitPhase.READY) | Q(reason=UnitReason.UNIT_PROGRESSING)
     waiting = GpuUnit.objects.filter(uid__in=consumers).exclude(runs)
     for row_id in unit_waiting_marked(waiting):
@@ -46,8 +51,9 @@ def _note(unit: Manifest, observed: ObservedUnit) -> None:
 
     If another resource has the name of the stock unit, the reconciliation of the stock unit closes
     the row and creates the row of the other resource. A unit that cannot start on its node is
-    started on another node.
+    started on another node. The usage ledger gets the pods that were read.
     """
+    usage_look(unit, observed)
     if node := node_to_leave(unit, observed):
         unit_start_elsewhere(unit, node)
     match observed.source:

@@ -23,6 +23,9 @@ from gpuplatform.operations.provenance import (
 )
 from gpuplatform.operations.selectors import operation_of
 from gpuplatform.operations.services import operation_rebuild
+from gpuplatform.tenancy.models import Tenant
+from gpuplatform.usage.services.intervals import intervals_recover
+from gpuplatform.usage.services.records import records_begin_epoch
 from inventory.models import GpuSpec
 from inventory.services.catalogue import gpu_spec_restore
 from units.core.groups import MAX_SIZE, group_columns
@@ -33,6 +36,7 @@ from units.mirror import UNIT_MIRROR, unit_adopted, unit_gone
 from units.models import GpuUnit
 from units.phases import UnitRole, role_of
 from units.services.names import GROUP_KIND, UnitOperation
+from units.services.usage import use_of
 
 _MAX_COUNT = 100_000
 
@@ -60,6 +64,7 @@ def recover_units(cluster: Cluster, *, dry_run: bool) -> Iterator[str]:
         yield from _recover_specs(imported, dry_run=dry_run)
         if not dry_run:
             UNIT_MIRROR.listed(listing)
+            _recover_usage(units)
     missing = GpuUnit.objects.filter(deleted_at__isnull=True).exclude(uid="")
     for row in missing.exclude(uid__in={unit["metadata"]["uid"] for unit in units}):
         yield f"{row}: not in the cluster; its row will be closed"
@@ -213,3 +218,25 @@ def _recover_source(unit: Manifest, source: SourceReference, *, dry_run: bool) -
         GpuUnit.objects.filter(pk=row.pk).update(
             uid=source.uid, claimed_by=None, consumed_by=uid, consumed_at=Now(), due_at=Now()
         )
+
+
+def _recover_usage(units: Sequence[Manifest]) -> None:
+    """Close the usage intervals of lost units, and open the missing intervals of other units.
+
+    An interval that is opened is empty. The next look at a unit that is stopped closes it.
+    """
+    tenants = dict(Tenant.objects.values_list("namespace", "pk"))
+    uses, named = [], set()
+    for unit in units:
+        source, tenant = source_of(unit), tenants.get(unit["metadata"]["namespace"])
+        if source is None or tenant is None:
+            continue
+        named.add(source.uid)
+        # The row of a source that was deleted can be lost. Any other row decides.
+        others = GpuUnit.objects.filter(uid=source.uid).exclude(
+            consumed_by=unit["metadata"]["uid"]
+        )
+        if _is_sourced(unit) and not others.exists() and (use := use_of(unit, tenant)):
+            uses.append(use)
+    intervals_recover(uses, named)
+    records_begin_epoch()

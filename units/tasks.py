@@ -20,6 +20,7 @@ from units.services.maintenance import capacity_sample, units_prune
 from units.services.matcher import match_spec
 from units.services.names import UnitTask
 from units.services.stock import stock_tend, stock_tend_spec
+from units.services.usage import usage_sweep
 from units.waiting import queued_specs, specs_of_requests
 
 COMPARE_SECONDS = 50.0
@@ -138,6 +139,12 @@ def sweep_drains() -> None:
     """Enqueue all drains in progress."""
     if gate.probe():
         enqueue_missed(UnitTask.ADVANCE_DRAIN, drain_ids(), queue=Queue.PERIODIC)
+
+
+@shared_task(name=UnitTask.SWEEP_USAGE)
+def sweep_usage() -> None:
+    """Complete the usage intervals, and compute and seal the hourly records."""
+    usage_sweep()
 
 
 @shared_task(name=UnitTask.SAMPLE_CAPACITY)

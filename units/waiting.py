@@ -17,9 +17,11 @@ from django.db.models.functions import RowNumber
 from gpuplatform import clock
 from gpuplatform.operations.registry import QueuePlace
 from gpuplatform.queueing import Queue, enqueue
+from gpuplatform.usage.selectors import decayed_use
 from inventory.models import GpuSpec
 from units.core.estimate import RECENT_GRANTS, PastGrant, estimate
 from units.core.queue import (
+    TAU_SECONDS,
     Hold,
     NextGrant,
     QueueRequest,
@@ -190,8 +192,11 @@ def _request(row: OpenRequest, gpus: int, fits: Mapping[str, frozenset[int]]) ->
 def queue_tenants(ids: Iterable[int]) -> dict[int, QueueTenant]:
     """Return the tenants with the values on which the order depends, by id."""
     wanted = sorted(ids)
-    held = gpus_held(wanted)
-    return {one: QueueTenant(held=held[one], limit=gpu_limit(one)) for one in wanted}
+    held, used = gpus_held(wanted), decayed_use(wanted, TAU_SECONDS)
+    return {
+        one: QueueTenant(usage=used.get(one, 0.0), held=held[one], limit=gpu_limit(one))
+        for one in wanted
+    }
 
 
 _HELD: Final = """

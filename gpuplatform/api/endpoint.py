@@ -67,7 +67,9 @@ class Endpoint:
     headers: Sequence[OpenApiParameter] = ()
     """Headers of the requests and responses."""
     text: str = ""
-    """Description of a plain text response. If it is set, `replies` is empty."""
+    """Description of a text response. If it is set, `replies` is empty."""
+    text_types: Sequence[str] = ("text/plain",)
+    """Media types of the text response."""
     is_public: bool = False
     """Whether the endpoint requires no token."""
 
@@ -128,8 +130,8 @@ class Endpoint:
 
     def _responses(self) -> dict[Any, OpenApiResponse]:
         found: dict[Any, OpenApiResponse] = {}
-        if self.text:
-            found[200, "text/plain"] = OpenApiResponse(str, description=self.text)
+        for media_type in self.text_types if self.text else ():
+            found[200, media_type] = OpenApiResponse(str, description=self.text)
         for status, reply in self.replies.items():
             found[status] = self._response(
                 status, reply if isinstance(reply, Sample) else Sample(reply)

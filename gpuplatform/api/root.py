@@ -18,6 +18,7 @@ _LINKS: Final = {
     "unitGroups": "unit-groups",
     "availableGpuSpecs": "available-gpu-specs",
     "operations": "operations",
+    "usage": "usage",
     "functions": "functions",
     "invocations": "invocations",
     "inventory": "inventory",

@@ -223,6 +223,13 @@ TENANT_GPUS: Final = Metric(
     ("tenant", "resource"),
 )
 
+USAGE_OVERDUE: Final = Metric(
+    "gpuplatform_usage_unsealed_seconds",
+    Type.GAUGE,
+    "Time in seconds for which the oldest unsealed usage record is overdue, or 0. Records of units"
+    " with an open operation are sealed later.",
+)
+
 GPUS: Final = Metric(
     "gpuplatform_gpus",
     Type.GAUGE,

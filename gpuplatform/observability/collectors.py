@@ -14,6 +14,7 @@ from gpuplatform.observability.reporter import SteadyState, read_state
 from gpuplatform.samples.capacity import Capacity
 from gpuplatform.samples.models import PlatformSample
 from gpuplatform.samples.selectors import latest_capacity, latest_sample
+from gpuplatform.usage.selectors import overdue_seconds
 
 if TYPE_CHECKING:
     from prometheus_client import Metric as Family
@@ -58,6 +59,7 @@ def _database_values(state: SteadyState) -> Iterator[tuple[Metric, Values]]:
     )
     yield declared.UNITS, {key: float(n) for key, n in state.units.items()}
     yield declared.TENANT_GPUS, {labels: float(n) for labels, n in state.tenant_gpus.items()}
+    yield declared.USAGE_OVERDUE, {(): overdue_seconds()}
     yield declared.GPUS, _gpus(latest_capacity()[1])
     yield declared.CLAIM_TO_READY, _claim_to_ready(latest_sample())
     yield declared.OPERATIONS, {key: float(n) for key, n in state.operations.items()}

@@ -55,6 +55,7 @@ from inventory.services.pools import InventoryTask
 from units.mirror import UNIT_MIRROR, unit_freed, unit_touched
 from units.phases import role_of
 from units.services.names import UnitTask, urgency_of
+from units.services.usage import usage_pod_ended
 
 logger = logging.getLogger(__name__)
 
@@ -86,6 +87,8 @@ class WatchedKind:
     mark_waiting: Callable[[str, str], list[int]]
     """Marks the rows due that wait for the end of a pod of this resource. Returns the ids to
     enqueue."""
+    pod_ended: Callable[[Manifest], None]
+    """Records the last state of a pod that has ended or was deleted."""
     urgency: Callable[[str], Urgency]
     """Returns the urgency of resources in a namespace."""
     reconcile_task: str
@@ -124,6 +127,7 @@ class WatchedKind:
             return
         place = metadata["namespace"], name
         if child.get("kind") == POD.kind and (type_ == "DELETED" or not holds_gpu(child)):
+            self.pod_ended(child)
             self._enqueue(self.mark_waiting(*place), Urgency.LATER)
         self._enqueue(self.mark_due(*place), self.urgency(metadata["namespace"]))
 
@@ -140,6 +144,7 @@ WATCHED = (
         mirror=POOL_MIRROR,
         mark_due=POOL_MIRROR.marked,
         mark_waiting=lambda _namespace, _name: [],
+        pod_ended=lambda _pod: None,
         urgency=lambda _namespace: Urgency.NEXT,
         reconcile_task=InventoryTask.RECONCILE_POOL,
         sweep_task=InventoryTask.SWEEP_POOLS,
@@ -152,6 +157,7 @@ WATCHED = (
         mirror=UNIT_MIRROR,
         mark_due=unit_touched,
         mark_waiting=unit_freed,
+        pod_ended=usage_pod_ended,
         urgency=lambda namespace: urgency_of(role_of(namespace)),
         reconcile_task=UnitTask.RECONCILE_UNIT,
         sweep_task=UnitTask.SWEEP_UNITS,

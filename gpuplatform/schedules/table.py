@@ -131,6 +131,12 @@ SCHEDULES: Final = (
         "Stores the numbers of units and of idle stock units of each GPU spec.",
     ),
     Schedule(
+        "Record usage",
+        UnitTask.SWEEP_USAGE,
+        5 * MINUTE,
+        "Computes the hourly records of the usage ledger, and seals past hours.",
+    ),
+    Schedule(
         "Prune GPU units",
         UnitTask.PRUNE_UNITS,
         DAY,
@@ -143,6 +149,12 @@ SCHEDULES: Final = (
         HOUR,
         "Deletes invocations and results after 7 days, and rows of deleted functions after 30"
         " days.",
+    ),
+    Schedule(
+        "Record usage of invocations",
+        ServerlessTask.RECORD_USAGE,
+        5 * MINUTE,
+        "Computes the hourly usage records of invocations, and seals past hours.",
     ),
     Schedule(
         "Report the steady state",

@@ -21,7 +21,7 @@ from gpuplatform.adminkit.display.badges import Shape, shape_badge
 from gpuplatform.adminkit.display.counts import capped, capped_counts
 from gpuplatform.adminkit.display.text import gpu_value
 from gpuplatform.adminkit.lists.filters import PhaseTabs, TenantFilter
-from gpuplatform.adminkit.lists.model_admin import ObjectAdmin, Usage
+from gpuplatform.adminkit.lists.model_admin import ObjectAdmin, ReadOnlyAdmin, Usage
 from gpuplatform.tenancy import admin_people, admin_tokens
 from gpuplatform.tenancy.models import Tenant
 from gpuplatform.tenancy.requests import PriorityLimit
@@ -132,7 +132,7 @@ class TenantAdmin(ActionAdmin):
         detail: Detail = context["detail"]
         usage = _usage(request, [row.pk])[row.pk]
         held = [Fact("GPUs held", _gpus(usage))] if usage else []
-        facts = [*detail.facts, *held, *_lists(request, row)]
+        facts = [*detail.facts, *held, *_facts(request, row), *_lists(request, row)]
         return {**context, "detail": replace(detail, facts=facts)}
 
 
@@ -150,6 +150,13 @@ def _usage(request: HttpRequest, tenants: Collection[int]) -> dict[int, Usage | 
         if isinstance(page, ObjectAdmin) and page.has_view_permission(request):
             found.update(page.usage(tenants))
     return found
+
+
+def _facts(request: HttpRequest, tenant: Tenant) -> Iterator[Fact]:
+    """Yield the facts that other pages add, if the admin user may view these pages."""
+    for page in admin.site._registry.values():  # noqa: SLF001 - as above
+        if isinstance(page, ReadOnlyAdmin) and page.has_view_permission(request):
+            yield from page.tenant_facts(tenant)
 
 
 def _lists(request: HttpRequest, tenant: Tenant) -> Iterator[Fact]:

@@ -15,6 +15,7 @@ class ServerlessTask(StrEnum):
     """Names of this app's tasks."""
 
     PRUNE = "serverless.prune_invocations"
+    RECORD_USAGE = "serverless.record_usage"
 
 
 class ServerlessOperation(StrEnum):

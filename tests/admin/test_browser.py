@@ -125,6 +125,7 @@ def _paths(rows: Rows, user: User) -> list[str]:
     paths = [reverse(f"admin:{page}") for page in pages]
     paths.append(reverse("admin:app_list", args=["inventory"]))
     paths += [reverse("admin:search"), f"{reverse('admin:search')}?q=pool"]
+    paths.append(reverse("admin:usage_usagerecord_changelist"))
     paths += ["/api/v1/operator/stockpools", "/api/v1/gpu-units", "/api/v1/operator/inventory"]
     stock = StockUnit.objects.get(pk=stock_row(UnitPhase.FAILED, operation=operation).pk)
     unit = ActiveUnit.objects.get(

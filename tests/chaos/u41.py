@@ -4,7 +4,8 @@ Units and pools of every kind exist: some are ready and do not change; others ar
 stopped, started and deleted, and a function is invoked. At a random time web, workers, beat,
 controller, activator and result store receive SIGKILL and are restarted. Afterwards every accepted
 request has taken effect once, leases of killed processes have expired in time, ready resources
-have their old pods, and rows and cluster agree.
+have their old pods, and rows and cluster agree. An observer of the pods compares the usage ledger
+with what units held.
 """
 
 import argparse
@@ -25,6 +26,7 @@ from gpuplatform.planning.ownership import MANAGED_BY_LABEL, MANAGER
 from tests.acceptance.platform import POOLS, PROCESSES, QUICK, RunningPlatform
 from tests.benchmarks.bench import STOCK, UNITS, describe_machine, say
 from tests.chaos.ledger import OPEN, end
+from tests.chaos.usage_observer import PodObserver, faults_of
 from tests.chaos.x9 import FUNCTIONS, INVOCATIONS
 
 SPEC: Final = "u41"
@@ -126,6 +128,11 @@ class Experiment:
 
     def run(self) -> list[str]:
         """Return the violations at the end."""
+        with PodObserver(self.platform.cluster()) as observer:
+            self._run()
+        return self.faults + faults_of(self.platform, observer)
+
+    def _run(self) -> None:
         self._prepare()
         steady = self._steady()
         for number in range(self.rounds):
@@ -142,7 +149,6 @@ class Experiment:
         )
         if not self.faults and not (self.held and self.open):
             self.faults.append("no operation was open at any kill, so nothing was tested")
-        return self.faults
 
     # One round.
 

@@ -24,7 +24,7 @@ class QueueQuery(PageQuery):
     spec_name: Word | None = Field(
         default=None, alias="specName", description="Only requests of this GPU spec."
     )
-    tenant: Word | None = Field(default=None, description="Only requests of this tenant.")
+    tenant: Word | None = Field(default=None, description="Return only rows of this tenant.")
 
 
 class QueueEntryReply(Reply):

@@ -25,6 +25,7 @@ from units.models import GpuUnit
 from units.phases import UnitRole
 from units.selectors import nodes_with
 from units.services.names import UnitTask
+from units.services.usage import usage_begin
 from units.waiting import hint_matcher
 
 GONE = Q(deletion_requested_at__isnull=False) | Q(deleted_at__isnull=False)
@@ -179,20 +180,23 @@ def consume_one(operation: Operation, unit: Manifest) -> bool:
         Whether the source still existed, so that its pods must still be deleted.
     """
     source = source_of(unit)
-    return source is not None and _consume(operation, source, unit["metadata"]["uid"])
+    return source is not None and _consume(operation, source, unit)
 
 
-def _consume(operation: Operation, source: SourceReference, unit_uid: str) -> bool:
+def _consume(operation: Operation, source: SourceReference, unit: Manifest) -> bool:
+    unit_uid = unit["metadata"]["uid"]
     rows = GpuUnit.objects.filter(role=UnitRole.STOCK, name=source.name, uid=source.uid)
     free = rows.filter(consumed_by="")  # Rule `final`.
     columns = {"claimed_by": None, "consumed_by": unit_uid, "consumed_at": Now()}
     if free.filter(claimed_by=operation).exclude(GONE).update(**columns):
         # The worker deletes the source next. If the worker is killed, the mark has it reconciled.
         mark_due_in(rows, GPU_RELEASE_SECONDS)
+        usage_begin(unit, operation.tenant_id)
         return True
     is_eligible = Q(claimed_by=operation) | (GONE & Q(claimed_by__isnull=True))
     if free.filter(is_eligible).update(**columns):
         reconcile_soon(rows)
+        usage_begin(unit, operation.tenant_id)
     return False
 
 

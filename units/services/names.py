@@ -37,6 +37,7 @@ class UnitTask(StrEnum):
     ANNOUNCE_PREEMPTIONS = "units.announce_preemptions"
     ADVANCE_DRAIN = DRAIN_TASK
     SWEEP_DRAINS = "units.sweep_drains"
+    SWEEP_USAGE = "units.sweep_usage"
 
 
 class UnitOperation(StrEnum):

@@ -21,7 +21,7 @@ from django.template.response import TemplateResponse
 from django.utils.text import capfirst
 from typing_extensions import override
 
-from gpuplatform.adminkit.detail.panels import Detail, RelatedRow
+from gpuplatform.adminkit.detail.panels import Detail, Fact, RelatedRow
 from gpuplatform.adminkit.display.counts import COUNT_CAP
 from gpuplatform.adminkit.display.timeline import Step
 from gpuplatform.reconciliation.inspection import Subject
@@ -212,6 +212,10 @@ class ReadOnlyAdmin(PlatformModelAdmin, metaclass=AbstractPageType):
     @abstractmethod
     def page(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Return the response with the page of a row."""
+
+    def tenant_facts(self, tenant: Any) -> Sequence[Fact]:  # noqa: ARG002 - for overrides
+        """Return facts about a tenant for the page of the tenant."""
+        return ()
 
     def offered_permissions(self) -> Mapping[str, str]:
         """Return a label for the verb of each permission that the pages check."""

@@ -34,6 +34,7 @@ _GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
             "django_celery_beat.crontabschedule",
         ),
     ),
+    ("Usage", ("usage.usagerecord",)),
     ("Access", ("tenancy.tenant", "tenancy.apitoken", "auth.user", "auth.group")),
 )
 

@@ -125,6 +125,7 @@ DASHBOARDS: Final = (
             Panel("Grants to waiting requests", declared.GRANTS),
             Panel("Preemptions", declared.PREEMPTIONS),
             Panel("GPUs by tenant", declared.TENANT_GPUS),
+            Panel("Delay of the usage records", declared.USAGE_OVERDUE),
         ),
     ),
     Dashboard(

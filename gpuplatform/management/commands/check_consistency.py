@@ -23,7 +23,8 @@ class Command(BaseCommand):
 
     help = (
         "Compares the database with the cluster and lists leaked, lost, doubled, orphaned and"
-        " miscounted objects. Exits with 1 if there is any such object. Changes nothing."
+        " miscounted objects, and usage that is not charged or charged in excess. Exits with 1 if"
+        " there is any such object. Changes nothing."
     )
 
     @override

@@ -21,6 +21,7 @@ from django.db.transaction import Atomic
 from gpuplatform.kube.kinds import GPU_UNIT
 from gpuplatform.operations.models import Operation
 from gpuplatform.reconciliation import epoch
+from gpuplatform.usage.models import UsageInterval
 from tests.fakes.cluster import Killed
 from tests.fakes.unit_world import UnitWorld
 from units.models import GpuUnit
@@ -177,6 +178,9 @@ def picture(world: UnitWorld) -> dict[str, object]:
             (row.name, row.phase, row.claimed_by_id, units.get(row.consumed_by), row.uid != "")
             for row in GpuUnit.objects.order_by("role", "name", "id")
         ],
+        "usage": sorted(
+            UsageInterval.objects.values_list("unit_name", "part", "ended_at__isnull")
+        ),
         "gone": sorted(
             GpuUnit.objects.filter(deleted_at__isnull=False).values_list("name", flat=True)
         ),

@@ -1,0 +1,1 @@
+"""The usage ledger: intervals, hourly records, the API and the admin of usage."""
