@@ -17,6 +17,8 @@ from django.db.models.functions import RowNumber
 from gpuplatform import clock
 from gpuplatform.operations.registry import QueuePlace
 from gpuplatform.queueing import Queue, enqueue
+from gpuplatform.tenancy.models import Tenant
+from gpuplatform.tenancy.phases import TenantPhase
 from inventory.models import GpuSpec
 from units.core.estimate import RECENT_GRANTS, PastGrant, estimate
 from units.core.queue import (
@@ -182,8 +184,19 @@ def _request(row: OpenRequest, gpus: int, fits: Mapping[str, frozenset[int]]) ->
 def queue_tenants(ids: Iterable[int]) -> dict[int, QueueTenant]:
     """Return the tenants with the values on which the order depends, by id."""
     wanted = sorted(ids)
+    if not wanted:
+        return {}
     held = gpus_held(wanted)
-    return {one: QueueTenant(held=held[one], limit=gpu_limit(one)) for one in wanted}
+    rows = Tenant.objects.filter(pk__in=wanted).order_by("pk")
+    return {
+        number: QueueTenant(
+            weight=weight,
+            held=held[number],
+            limit=gpu_limit(number),
+            is_active=phase == TenantPhase.ACTIVE,
+        )
+        for number, weight, phase in rows.values_list("pk", "weight", "phase")
+    }
 
 
 _HELD: Final = """

@@ -65,12 +65,17 @@ def manifests(system_namespace: str) -> Iterator[tuple[ResourceKind, Manifest]]:
 
 def _workload_namespace(name: str) -> Manifest:
     manifest = named_object(NAMESPACE, name)
-    manifest["metadata"]["labels"] |= {
+    manifest["metadata"]["labels"] |= pod_security_labels()
+    return manifest
+
+
+def pod_security_labels() -> dict[str, str]:
+    """Return the labels of a namespace with pools or units that restrict what its pods may do."""
+    return {
         f"{POD_SECURITY}/enforce": WORKLOAD_LEVEL,
         f"{POD_SECURITY}/audit": "restricted",
         f"{POD_SECURITY}/warn": "restricted",
     }
-    return manifest
 
 
 def named_object(kind: ResourceKind, name: str, namespace: str | None = None) -> Manifest:

@@ -5,7 +5,9 @@ are additive: a connection is allowed if one policy of the pod allows it.
 """
 
 from collections.abc import Iterable, Iterator
+from ipaddress import ip_address, ip_network
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 from gpuplatform.deployment.installation import DEFAULT_TENANT_NAMESPACE, named_object
 from gpuplatform.kube.kinds import GROUP, NETWORK_POLICY, Manifest, ResourceKind
@@ -93,6 +95,18 @@ def policies(addresses: Iterable[str] = ()) -> Iterator[tuple[ResourceKind, Mani
     yield NETWORK_POLICY, stock_policy()
     yield NETWORK_POLICY, unit_policy(DEFAULT_TENANT_NAMESPACE)
     yield NETWORK_POLICY, worker_policy(DEFAULT_TENANT_NAMESPACE, addresses)
+
+
+def queue_networks(url: str) -> list[str]:
+    """Return the network of the IP address in the URL of a NATS server outside of the cluster.
+
+    Names and loopback addresses have none.
+    """
+    try:
+        address = ip_address(urlsplit(url).hostname or "")
+    except ValueError:
+        return []
+    return [] if address.is_loopback else [str(ip_network(address))]
 
 
 def _policy(name: str, namespace: str | None, spec: dict[str, Any]) -> Manifest:

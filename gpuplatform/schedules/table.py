@@ -11,6 +11,7 @@ from typing import Final
 from gpuplatform.observability.reporter import PlatformTask
 from gpuplatform.operations.services import OperationTask
 from gpuplatform.queueing import Queue
+from gpuplatform.tenants.names import TenantTask
 from inventory.services.pools import InventoryTask
 from serverless.services.names import ServerlessTask
 from units.services.names import UnitTask
@@ -143,6 +144,12 @@ SCHEDULES: Final = (
         HOUR,
         "Deletes invocations and results after 7 days, and rows of deleted functions after 30"
         " days.",
+    ),
+    Schedule(
+        "Prune tenants",
+        TenantTask.PRUNE,
+        DAY,
+        "Deletes the rows of tenants that were deleted more than 30 days ago.",
     ),
     Schedule(
         "Report the steady state",
