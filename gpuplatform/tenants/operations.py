@@ -14,6 +14,7 @@ from gpuplatform.errors import InUse
 from gpuplatform.kube.client import Cluster
 from gpuplatform.kube.kinds import GPU_UNIT, NAMESPACE, ROLE_BINDING, Manifest, ResourceKind
 from gpuplatform.operations.models import Operation
+from gpuplatform.operations.phases import OperationWait
 from gpuplatform.operations.registry import (
     Checkpoint,
     Done,
@@ -33,11 +34,15 @@ from gpuplatform.tenants.core.objects import tenant_objects
 from gpuplatform.tenants.names import TenantOperation, TenantWait
 from gpuplatform.tenants.requests import TenantCreate, TenantPatch
 from gpuplatform.tenants.services import tenants
-from gpuplatform.tenants.services.contents import units_to_stop
+from gpuplatform.tenants.services.contents import has_members_to_create, units_to_stop
 from gpuplatform.tenants.services.suspension import stop_batch
 
 TERMINATING_SECONDS: Final = 2.0
 """Delay in seconds after which an operation looks again at a namespace that is being deleted."""
+
+
+GROUP_SECONDS: Final = 2.0
+"""Delay in seconds after which a suspension looks again for units that a group creates."""
 
 
 def register_operations() -> None:
@@ -91,8 +96,12 @@ def apply(cluster: Cluster, operation: Operation) -> Step:
 def suspend(cluster: Cluster, operation: Operation) -> Step:
     """Request the stops of the units of a tenant, and record the suspension in its namespace."""
     tenant = _tenant(operation)
-    if tenant.phase == TenantPhase.SUSPENDED and units_to_stop(tenant, operation):
-        return Checkpoint(lambda fresh: stop_batch(fresh, tenant))
+    if tenant.phase == TenantPhase.SUSPENDED:
+        if units_to_stop(tenant, operation):
+            return Checkpoint(lambda fresh: stop_batch(fresh, tenant))
+        if has_members_to_create(tenant):
+            message = "The units of a group are being created, and will be stopped."
+            return Waiting(OperationWait.PROGRESSING, message, GROUP_SECONDS)
     return apply(cluster, operation)
 
 

@@ -17,7 +17,7 @@ from inventory.models import StockPool
 from serverless.models import Function
 from units.models import RELEASED, CapacityRequest, GpuUnit
 from units.phases import RequestPhase, UnitRole
-from units.services.names import UnitOperation
+from units.services.names import UNIT_KIND, UnitOperation
 from units.waiting import hint_matcher
 
 TOKEN_DIGITS: Final = 16
@@ -101,27 +101,52 @@ def units_to_stop(tenant: Tenant, suspension: Operation) -> list[GpuUnit]:
     These are the units that hold GPUs or will hold them. A unit whose creation or start waits in
     the capacity queue is not stopped: its request keeps its place and is not eligible.
     """
-    waiting = CapacityRequest.objects.filter(phase=RequestPhase.OPEN)
-    is_waiting = Exists(waiting.filter(operation=OuterRef("operation")))
-    starts = Operation.objects.filter(
-        object_kind="GPUUnit",
-        object_namespace=OuterRef("namespace"),
-        object_name=OuterRef("name"),
-        kind=UnitOperation.START,
-        phase__in=OPEN_PHASES,
+    is_starting = Exists(
+        _open(UnitOperation.START).exclude(capacity_request__phase=RequestPhase.OPEN)
     )
-    is_starting = Exists(starts.exclude(capacity_request__phase=RequestPhase.OPEN))
+    is_stopping = Exists(_open(UnitOperation.STOP))
     is_created = ~Q(uid="")
-    rows = _units(tenant).filter(
-        namespace=tenant.namespace, deletion_requested_at__isnull=True, is_ended=False
-    )
-    rows = rows.filter(
-        (Q(uid="") & ~is_waiting) | (is_created & (Q(is_suspended=False) | is_starting))
+    rows = _stoppable(tenant).filter(
+        (Q(uid="", group_name="") & ~_is_waiting())
+        | (is_created & Q(is_suspended=False) & ~is_stopping)
+        | (is_created & is_starting)
     )
     units = list(rows.order_by("pk"))
     names = {unit.pk: stop_operation_id(suspension, unit) for unit in units}
     known = _known(tenant, names.values())
     return [unit for unit in units if names[unit.pk] not in known]
+
+
+def has_members_to_create(tenant: Tenant) -> bool:
+    """Return whether the operation of a group is about to create units of a tenant.
+
+    The stop of such a unit is not ordered after the operation of the group, so that it is only
+    requested when the unit exists.
+    """
+    return _stoppable(tenant).filter(~_is_waiting(), uid="").exclude(group_name="").exists()
+
+
+def _stoppable(tenant: Tenant) -> QuerySet[GpuUnit]:
+    return _units(tenant).filter(
+        namespace=tenant.namespace, deletion_requested_at__isnull=True, is_ended=False
+    )
+
+
+def _is_waiting() -> Exists:
+    """Return the condition that the creation of the outer unit waits for stock."""
+    waiting = CapacityRequest.objects.filter(phase=RequestPhase.OPEN)
+    return Exists(waiting.filter(operation=OuterRef("operation")))
+
+
+def _open(kind: UnitOperation) -> QuerySet[Operation]:
+    """Return the open operations of a kind on the outer unit."""
+    return Operation.objects.filter(
+        object_kind=UNIT_KIND,
+        object_namespace=OuterRef("namespace"),
+        object_name=OuterRef("name"),
+        kind=kind,
+        phase__in=OPEN_PHASES,
+    )
 
 
 def stop_operation_id(suspension: Operation, unit: GpuUnit) -> str:

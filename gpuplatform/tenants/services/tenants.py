@@ -208,8 +208,15 @@ def settle_delete(operation: Operation, outcome: Done | Failed) -> None:
     """Close the row of the tenant and delete its tokens, or suspend it if the deletion failed."""
     rows = Tenant.objects.filter(pk=operation.object_row or 0, phase=TenantPhase.DELETING)
     if isinstance(outcome, Failed):
-        failure = {**_failure(outcome), "updated_at": Now()}
-        transition(rows, TENANT_TRANSITIONS, TenantPhase.SUSPENDED, **failure)
+        failure = _failure(outcome)
+        transition(
+            rows,
+            TENANT_TRANSITIONS,
+            TenantPhase.SUSPENDED,
+            failure_code=failure["failure_code"],
+            failure_message=failure["failure_message"],
+            updated_at=Now(),
+        )
     elif transition(
         rows, TENANT_TRANSITIONS, TenantPhase.DELETED, deleted_at=Now(), updated_at=Now()
     ):

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from gpuplatform.kube.kinds import GPU_UNIT, NAMESPACE
+from gpuplatform.kube.kinds import NAMESPACE
 from gpuplatform.operations.models import Operation
 from gpuplatform.tenancy.models import Tenant
 from gpuplatform.tenancy.phases import NamespaceOrigin, TenantPhase
@@ -99,4 +99,3 @@ def test_two_namespaces_of_one_tenant_are_reported(tenants: Tenants) -> None:
     assert len(recover(tenants)) == 1
 
     assert settings()["namespace"] == "tenant-acme"
-    assert tenants.cluster.names(GPU_UNIT) == []

@@ -12,17 +12,26 @@ from gpuplatform.tenants.services.suspension import BATCH
 from tests.db.tenants.conftest import Tenants
 from tests.factories.unit_rows import catalogued
 from units.models import CapacityRequest, GpuUnit
-from units.requests import GpuUnitCreate, UnitGroupCreate
+from units.requests import GpuUnitCreate, UnitGroupCreate, Wait
 from units.services.groups import group_create
 from units.services.units import unit_create, unit_request_deletion, unit_start, unit_stop
 
 pytestmark = pytest.mark.django_db
+
+WAIT = Wait.parse({"maxSeconds": 3600})
 
 
 def create(tenant: Tenant, name: str, **fields: Any) -> Operation:
     catalogued("g1.1")
     body = {"operationID": f"create-{name}", "name": name, "specName": "g1.1", "image": "a:1"}
     return unit_create(tenant=tenant, body=GpuUnitCreate.parse({**body, **fields})).operation
+
+
+def group(tenant: Tenant, **fields: Any) -> Operation:
+    catalogued("g1.1")
+    unit = {"specName": "g1.1", "image": "a:1"}
+    body = {"operationID": "group", "name": "team", "size": 2, "unit": unit, **fields}
+    return group_create(tenant=tenant, body=UnitGroupCreate.parse(body)).operation
 
 
 def suspended(tenants: Tenants) -> Operation:
@@ -65,18 +74,46 @@ def test_a_unit_that_is_being_started_is_stopped(tenants: Tenants) -> None:
     assert GpuUnit.objects.get(name="one").phase == "Stopped"
 
 
-def test_the_units_of_a_group_are_stopped(tenants: Tenants) -> None:
+@pytest.mark.parametrize("is_created", [True, False], ids=["running", "accepted"])
+def test_the_units_of_a_group_are_stopped(tenants: Tenants, *, is_created: bool) -> None:
     row = tenants.create()
     tenants.world.seed(2)
-    unit = {"specName": "g1.1", "image": "a:1"}
-    body = UnitGroupCreate.parse({"operationID": "g", "name": "team", "size": 2, "unit": unit})
-    group_create(tenant=row, body=body)
-    tenants.world.work()
+    group(row)
+    if is_created:
+        tenants.world.work()
 
-    suspended(tenants)
+    operation = suspended(tenants)
 
     phases = GpuUnit.objects.filter(tenant=row).values_list("phase", flat=True)
     assert list(phases) == ["Stopped", "Stopped"]
+    operation.refresh_from_db()
+    assert operation.phase == "Succeeded"
+
+
+def test_a_suspension_does_not_wait_for_a_group_that_waits_for_stock(tenants: Tenants) -> None:
+    row = tenants.create()
+    group(row, wait={"maxSeconds": 3600})
+
+    operation = suspended(tenants)
+
+    operation.refresh_from_db()
+    assert operation.phase == "Succeeded"
+    assert CapacityRequest.objects.get().phase == "Open"
+
+
+def test_a_waiting_start_of_a_unit_that_is_being_stopped_is_kept(tenants: Tenants) -> None:
+    row = tenants.create()
+    tenants.world.seed(1)
+    create(row, "one")
+    tenants.world.work()
+    unit_stop(tenant=row, name="one", operation_id="stop")
+    unit_start(tenant=row, name="one", operation_id="start", wait=WAIT)
+
+    suspended(tenants)
+
+    assert GpuUnit.objects.get(name="one").phase == "Stopped"
+    assert CapacityRequest.objects.get().phase == "Open"
+    assert Operation.objects.filter(kind="unit.stop").count() == 1
 
 
 def test_more_units_than_a_batch_are_stopped(tenants: Tenants) -> None:
