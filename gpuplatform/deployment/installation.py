@@ -3,7 +3,7 @@
 The objects are namespaces, priority classes and custom resource definitions.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 from gpuplatform.kube.kinds import (
@@ -51,10 +51,12 @@ def file_name(crd: dict[str, Any]) -> str:
     return f"{spec['group']}_{spec['names']['plural']}.yaml"
 
 
-def manifests(system_namespace: str) -> Iterator[tuple[ResourceKind, Manifest]]:
+def manifests(
+    system_namespace: str, pool_namespaces: Iterable[str] = ()
+) -> Iterator[tuple[ResourceKind, Manifest]]:
     """Yield all objects with their kinds, in the order in which they must be applied."""
     yield NAMESPACE, named_object(NAMESPACE, system_namespace)
-    for name in (STOCK_NAMESPACE, DEFAULT_TENANT_NAMESPACE):
+    for name in (STOCK_NAMESPACE, DEFAULT_TENANT_NAMESPACE, *pool_namespaces):
         yield NAMESPACE, _workload_namespace(name)
     for name, value, policy, description in _PRIORITY_CLASSES:
         fields = {"value": value, "preemptionPolicy": policy, "description": description}

@@ -90,9 +90,13 @@ def stock_policy() -> Manifest:
     return _policy("gpu-platform", STOCK_NAMESPACE, spec)
 
 
-def policies(addresses: Iterable[str] = ()) -> Iterator[tuple[ResourceKind, Manifest]]:
-    """Yield the policies of the namespaces of stock and of the default tenant."""
+def policies(
+    addresses: Iterable[str] = (), pool_namespaces: Iterable[str] = ()
+) -> Iterator[tuple[ResourceKind, Manifest]]:
+    """Yield the policies of the namespaces of stock, of the default tenant and of pools."""
     yield NETWORK_POLICY, stock_policy()
+    for namespace in pool_namespaces:
+        yield NETWORK_POLICY, unit_policy(namespace)
     yield NETWORK_POLICY, unit_policy(DEFAULT_TENANT_NAMESPACE)
     yield NETWORK_POLICY, worker_policy(DEFAULT_TENANT_NAMESPACE, addresses)
 

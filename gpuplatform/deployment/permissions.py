@@ -5,7 +5,7 @@ them. A test compares the permissions with the audit log of the API server.
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -272,12 +272,21 @@ def account_manifests(
         yield from _role(account, place, rules, system_namespace)
 
 
-def namespace_manifests(system_namespace: str) -> Iterator[tuple[ResourceKind, Manifest]]:
-    """Yield the role bindings for an additional namespace of a tenant, without its name."""
+def namespace_manifests(
+    system_namespace: str,
+    namespace: str | None = None,
+    *,
+    places: Collection[Place] = (Place.WORKLOADS, Place.TENANTS),
+) -> Iterator[tuple[ResourceKind, Manifest]]:
+    """Yield the role bindings for an additional namespace, by default of a tenant.
+
+    Without `namespace`, they have no namespace. A namespace of pools only needs the permissions of
+    `Place.WORKLOADS`.
+    """
     for account in ACCOUNTS:
         for place in _by_place(account):
-            if place in {Place.WORKLOADS, Place.TENANTS}:
-                binding = named_object(ROLE_BINDING, _role_name(account, place))
+            if place in places:
+                binding = named_object(ROLE_BINDING, _role_name(account, place), namespace)
                 yield (
                     ROLE_BINDING,
                     binding | _subject(CLUSTER_ROLE, account, place, system_namespace),

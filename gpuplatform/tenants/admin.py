@@ -3,9 +3,11 @@
 They replace the pages of `gpuplatform.tenancy`, which has no operations.
 """
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
 
+from django.conf import settings
 from django.contrib import admin
 from typing_extensions import override
 
@@ -20,9 +22,8 @@ from gpuplatform.tenancy.admin import TenantAdmin
 from gpuplatform.tenancy.models import Tenant
 from gpuplatform.tenancy.phases import TENANT_PHASES, NamespaceOrigin, TenantPhase
 from gpuplatform.tenants.admin_actions import CREATE, TENANT_ACTIONS
+from gpuplatform.tenants.core.objects import tenant_objects
 from gpuplatform.tenants.names import TENANT_KIND
-
-_OBJECTS = "5 RoleBindings, 2 NetworkPolicies, a ResourceQuota and a LimitRange"
 
 
 class ManagedTenantAdmin(TenantAdmin):
@@ -63,10 +64,17 @@ def _facts(row: Tenant) -> Iterable[Fact]:
     yield Fact("Weight", str(row.weight))
     yield Fact("Namespace origin", NamespaceOrigin(row.namespace_origin).label)
     if row.namespace_origin != NamespaceOrigin.EXTERNAL and row.namespace_uid:
-        yield Fact("Objects in the namespace", _OBJECTS)
+        yield Fact("Objects in the namespace", _objects(row.namespace))
     yield Fact("UID of the namespace", row.namespace_uid)
     yield Fact.time("Changed", row.updated_at)
     yield Fact.time("Deleted", row.deleted_at)
+
+
+def _objects(namespace: str) -> str:
+    """Return the numbers of objects that the platform manages in a namespace, by kind."""
+    objects = tenant_objects(namespace, system_namespace=settings.GPUPLATFORM_SYSTEM_NAMESPACE)
+    numbers = Counter(kind.kind for kind, _ in objects)
+    return " · ".join(f"{kind}: {number}" for kind, number in numbers.items())
 
 
 def _failure(row: Tenant) -> Panel | None:

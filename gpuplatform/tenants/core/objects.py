@@ -47,10 +47,8 @@ def tenant_objects(
         queue_addresses: The networks of NATS servers outside of the cluster.
         hard: The quota of the namespace, by the names of a ResourceQuota.
     """
-    bindings = sorted(namespace_manifests(system_namespace), key=lambda one: not _permits(one[1]))
-    for kind, manifest in bindings:
-        metadata = {**manifest["metadata"], "namespace": namespace}
-        yield kind, {**manifest, "metadata": metadata}
+    bindings = namespace_manifests(system_namespace, namespace)
+    yield from sorted(bindings, key=lambda one: not _permits(one[1]))
     yield NETWORK_POLICY, unit_policy(namespace)
     yield NETWORK_POLICY, worker_policy(namespace, queue_addresses)
     quota = named_object(RESOURCE_QUOTA, PREFIX, namespace)

@@ -273,8 +273,13 @@ def _accept(
 
 
 def _lock(caller: Tenant, name: str) -> None:
-    """Lock a tenant before the operation is inserted (rules `putlock` and `putfirst`)."""
-    lock_tenant(tenant_by_name(name).pk, shared=(caller.pk,))
+    """Lock a tenant before the operation is inserted (rules `putlock` and `putfirst`).
+
+    A deleted or unknown tenant is not an error here: a replay returns its operation.
+    """
+    target = Tenant.objects.filter(name=name).first()
+    if target is not None:
+        lock_tenant(target.pk, shared=(caller.pk,))
 
 
 def _changeable(name: str) -> Tenant:

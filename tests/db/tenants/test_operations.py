@@ -168,6 +168,7 @@ def test_a_deletion_deletes_the_namespace_by_uid_and_the_tokens(tenants: Tenants
     ended = tenants.finish(tenants.ask("request_deletion").operation)
 
     assert ended.phase == "Succeeded"
+    assert tenants.ask("request_deletion").is_replay
     assert namespace(tenants) is None
     assert token_used(secret) is None
     with pytest.raises(NotFound):
