@@ -236,6 +236,25 @@ class NotAllowed(RequestError):
     example_message = "This request is not allowed. Ask an operator of the platform."
 
 
+class InUse(RequestError):
+    """Objects exist that prevent the deletion."""
+
+    code = "in_use"
+    http_status = 409
+    next_step = "Delete the objects in `details`, and wait until they are deleted. Then retry."
+    example_message = "The tenant 'acme' has 2 GPU units. Delete them first."
+    example_details = (FieldError("units", "2"),)
+
+
+class TenantSuspended(RequestError):
+    """The tenant is suspended, or is being created or deleted, so that it can only read."""
+
+    code = "tenant_suspended"
+    http_status = 403
+    next_step = "Ask an operator to resume the tenant. Nothing of the tenant was changed."
+    example_message = "The tenant 'acme' is not active, so that it can only read. Ask an operator."
+
+
 class Throttled(RequestError):
     """The caller sends too many requests or has too many open invocations."""
 

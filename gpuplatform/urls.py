@@ -21,6 +21,7 @@ urlpatterns = [
     path("api/v1/", include("inventory.api.urls")),
     path("api/v1/", include("units.api.urls")),
     path("api/v1/", include("serverless.api.urls")),
+    path("api/v1/", include("gpuplatform.tenants.api.urls")),
     path("", include("gpuplatform.api.urls")),
     path("admin", RedirectView.as_view(pattern_name="admin:index")),
     path("admin/", admin.site.urls),

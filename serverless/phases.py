@@ -63,6 +63,7 @@ class FunctionReason(StrEnum):
     SPEC_UNAVAILABLE = "SpecUnavailable"
     WORKER_FAILED = "WorkerFailed"
     QUEUE_UNAVAILABLE = "QueueUnavailable"
+    TENANT_SUSPENDED = "TenantSuspended"
 
 
 _WORKER_STEPS = {
@@ -117,6 +118,11 @@ FUNCTION_REASONS: MappingProxyType[FunctionReason, Explanation] = MappingProxyTy
         FunctionReason.QUEUE_UNAVAILABLE: Explanation(
             "The queue is unavailable. Workers are neither started nor stopped.",
             "Check the queue server. Accepted invocations are not lost.",
+        ),
+        FunctionReason.TENANT_SUSPENDED: Explanation(
+            "The tenant is suspended. Its workers finish their invocations and stop; no others"
+            " start.",
+            "Ask an operator to resume the tenant. Queued invocations expire at their time.",
         ),
     }
 )

@@ -7,10 +7,10 @@ from django.db.models import TextChoices
 
 from gpuplatform.lifecycle.explanations import ExplainedReason, Explanation, explanations
 from gpuplatform.lifecycle.transition import PhaseTable
-from gpuplatform.workloads import owner
+from gpuplatform.workloads import namespaces, owner
 from gpuplatform.workloads.causes import DELAY_CAUSES, END_CAUSES, NODE_CAUSES
 
-STOCK_NAMESPACE: Final = "runtime-stock"
+STOCK_NAMESPACE: Final = namespaces.STOCK_NAMESPACE
 """The namespace of all stock units. Units in other namespaces are active units."""
 
 

@@ -17,6 +17,8 @@ from django.db.models.functions import RowNumber
 from gpuplatform import clock
 from gpuplatform.operations.registry import QueuePlace
 from gpuplatform.queueing import Queue, enqueue
+from gpuplatform.tenancy.models import Tenant
+from gpuplatform.tenancy.phases import TenantPhase
 from gpuplatform.usage.selectors import decayed_use
 from inventory.models import GpuSpec
 from units.core.estimate import RECENT_GRANTS, PastGrant, estimate
@@ -192,10 +194,19 @@ def _request(row: OpenRequest, gpus: int, fits: Mapping[str, frozenset[int]]) ->
 def queue_tenants(ids: Iterable[int]) -> dict[int, QueueTenant]:
     """Return the tenants with the values on which the order depends, by id."""
     wanted = sorted(ids)
+    if not wanted:
+        return {}
     held, used = gpus_held(wanted), decayed_use(wanted, TAU_SECONDS)
+    rows = Tenant.objects.filter(pk__in=wanted).order_by("pk")
     return {
-        one: QueueTenant(usage=used.get(one, 0.0), held=held[one], limit=gpu_limit(one))
-        for one in wanted
+        number: QueueTenant(
+            weight=weight,
+            usage=used.get(number, 0.0),
+            held=held[number],
+            limit=gpu_limit(number),
+            is_active=phase == TenantPhase.ACTIVE,
+        )
+        for number, weight, phase in rows.values_list("pk", "weight", "phase")
     }
 
 

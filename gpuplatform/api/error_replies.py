@@ -77,6 +77,7 @@ def usual_errors(method: str, *, has_body: bool, is_public: bool) -> set[type[Pl
         found |= {errors.TooLarge, errors.UnsupportedMediaType}
     if method != "get":
         found |= {errors.OperationConflict, errors.OperatorUnavailable, errors.RecoveryNeeded}
+        found.add(errors.TenantSuspended)
     return found
 
 

@@ -3,7 +3,7 @@
 The objects are namespaces, priority classes and custom resource definitions.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 from gpuplatform.kube.kinds import (
@@ -51,10 +51,12 @@ def file_name(crd: dict[str, Any]) -> str:
     return f"{spec['group']}_{spec['names']['plural']}.yaml"
 
 
-def manifests(system_namespace: str) -> Iterator[tuple[ResourceKind, Manifest]]:
+def manifests(
+    system_namespace: str, pool_namespaces: Iterable[str] = ()
+) -> Iterator[tuple[ResourceKind, Manifest]]:
     """Yield all objects with their kinds, in the order in which they must be applied."""
     yield NAMESPACE, named_object(NAMESPACE, system_namespace)
-    for name in (STOCK_NAMESPACE, DEFAULT_TENANT_NAMESPACE):
+    for name in (STOCK_NAMESPACE, DEFAULT_TENANT_NAMESPACE, *pool_namespaces):
         yield NAMESPACE, _workload_namespace(name)
     for name, value, policy, description in _PRIORITY_CLASSES:
         fields = {"value": value, "preemptionPolicy": policy, "description": description}
@@ -65,12 +67,17 @@ def manifests(system_namespace: str) -> Iterator[tuple[ResourceKind, Manifest]]:
 
 def _workload_namespace(name: str) -> Manifest:
     manifest = named_object(NAMESPACE, name)
-    manifest["metadata"]["labels"] |= {
+    manifest["metadata"]["labels"] |= pod_security_labels()
+    return manifest
+
+
+def pod_security_labels() -> dict[str, str]:
+    """Return the labels of a namespace with pools or units that restrict what its pods may do."""
+    return {
         f"{POD_SECURITY}/enforce": WORKLOAD_LEVEL,
         f"{POD_SECURITY}/audit": "restricted",
         f"{POD_SECURITY}/warn": "restricted",
     }
-    return manifest
 
 
 def named_object(kind: ResourceKind, name: str, namespace: str | None = None) -> Manifest:

@@ -5,7 +5,9 @@ are additive: a connection is allowed if one policy of the pod allows it.
 """
 
 from collections.abc import Iterable, Iterator
+from ipaddress import ip_address, ip_network
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 from gpuplatform.deployment.installation import DEFAULT_TENANT_NAMESPACE, named_object
 from gpuplatform.kube.kinds import GROUP, NETWORK_POLICY, Manifest, ResourceKind
@@ -88,11 +90,27 @@ def stock_policy() -> Manifest:
     return _policy("gpu-platform", STOCK_NAMESPACE, spec)
 
 
-def policies(addresses: Iterable[str] = ()) -> Iterator[tuple[ResourceKind, Manifest]]:
-    """Yield the policies of the namespaces of stock and of the default tenant."""
+def policies(
+    addresses: Iterable[str] = (), pool_namespaces: Iterable[str] = ()
+) -> Iterator[tuple[ResourceKind, Manifest]]:
+    """Yield the policies of the namespaces of stock, of the default tenant and of pools."""
     yield NETWORK_POLICY, stock_policy()
+    for namespace in pool_namespaces:
+        yield NETWORK_POLICY, unit_policy(namespace)
     yield NETWORK_POLICY, unit_policy(DEFAULT_TENANT_NAMESPACE)
     yield NETWORK_POLICY, worker_policy(DEFAULT_TENANT_NAMESPACE, addresses)
+
+
+def queue_networks(url: str) -> list[str]:
+    """Return the network of the IP address in the URL of a NATS server outside of the cluster.
+
+    Names and loopback addresses have none.
+    """
+    try:
+        address = ip_address(urlsplit(url).hostname or "")
+    except ValueError:
+        return []
+    return [] if address.is_loopback else [str(ip_network(address))]
 
 
 def _policy(name: str, namespace: str | None, spec: dict[str, Any]) -> Manifest:

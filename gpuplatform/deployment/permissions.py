@@ -5,7 +5,7 @@ them. A test compares the permissions with the audit log of the API server.
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -23,9 +23,13 @@ from gpuplatform.kube.kinds import (
     GPU_UNIT,
     JOB,
     LEASE,
+    LIMIT_RANGE,
+    NAMESPACE,
+    NETWORK_POLICY,
     NODE,
     POD,
     REPLICA_SET,
+    RESOURCE_QUOTA,
     ROLE,
     ROLE_BINDING,
     SECRET,
@@ -54,6 +58,8 @@ class Place(StrEnum):
     """The namespace of stock units."""
     TENANTS = "tenants"
     """The namespaces of tenants."""
+    TENANCY = "tenancy"
+    """The whole cluster, with a separate role: the creation of namespaces of tenants."""
 
 
 NAMESPACES: Final[Mapping[Place, tuple[str, ...]]] = {
@@ -126,6 +132,29 @@ WEB: Final = Account(
     ),
 )
 
+_BOUND_ROLES: Final = (
+    f"{PREFIX}-web-workloads",
+    f"{PREFIX}-operations-workloads",
+    f"{PREFIX}-operations-tenants",
+    f"{PREFIX}-reconcile-workloads",
+    f"{PREFIX}-periodic-workloads",
+)
+"""The roles that `namespace_manifests` binds in the namespace of a tenant."""
+
+_TENANCY: Final = (
+    # A namespace is only changed and deleted by UID, and only deleted if the platform created it.
+    Permission(Place.TENANCY, NAMESPACE, ("get", "create", "patch", "delete")),
+    # The bindings in the namespace of a new tenant. They grant the permissions of `TENANTS`.
+    # They are deleted in an adopted namespace, which remains when its tenant is deleted.
+    Permission(Place.TENANCY, ROLE_BINDING, ("create", "patch", "delete")),
+    # Without this verb, the API server rejects bindings of roles with further permissions.
+    *(Permission(Place.TENANCY, CLUSTER_ROLE, ("bind",), name=name) for name in _BOUND_ROLES),
+    *(
+        Permission(Place.TENANTS, kind, ("create", "patch", "delete"))
+        for kind in (NETWORK_POLICY, RESOURCE_QUOTA, LIMIT_RANGE)
+    ),
+)
+
 OPERATIONS: Final = Account(
     "operations",
     (
@@ -141,6 +170,7 @@ OPERATIONS: Final = Account(
         Permission(Place.CLUSTER, NODE, ("get", "patch")),
         # The NATS credentials of workers.
         Permission(Place.TENANTS, SECRET, ("get", "create", "patch", "delete")),
+        *_TENANCY,
     ),
 )
 
@@ -206,6 +236,8 @@ CONTROLLER: Final = Account(
             Permission(Place.CLUSTER, kind, ("list", "watch"))
             for kind in (STOCK_POOL, GPU_UNIT, DEPLOYMENT, JOB, SERVICE, POD, NODE)
         ),
+        # The recovery, which has this account, reads the tenants from their namespaces.
+        Permission(Place.CLUSTER, NAMESPACE, ("list",)),
     ),
 )
 
@@ -240,12 +272,21 @@ def account_manifests(
         yield from _role(account, place, rules, system_namespace)
 
 
-def namespace_manifests(system_namespace: str) -> Iterator[tuple[ResourceKind, Manifest]]:
-    """Yield the role bindings for an additional namespace of a tenant, without its name."""
+def namespace_manifests(
+    system_namespace: str,
+    namespace: str | None = None,
+    *,
+    places: Collection[Place] = (Place.WORKLOADS, Place.TENANTS),
+) -> Iterator[tuple[ResourceKind, Manifest]]:
+    """Yield the role bindings for an additional namespace, by default of a tenant.
+
+    Without `namespace`, they have no namespace. A namespace of pools only needs the permissions of
+    `Place.WORKLOADS`.
+    """
     for account in ACCOUNTS:
         for place in _by_place(account):
-            if place in {Place.WORKLOADS, Place.TENANTS}:
-                binding = named_object(ROLE_BINDING, _role_name(account, place))
+            if place in places:
+                binding = named_object(ROLE_BINDING, _role_name(account, place), namespace)
                 yield (
                     ROLE_BINDING,
                     binding | _subject(CLUSTER_ROLE, account, place, system_namespace),
@@ -273,7 +314,8 @@ def _role(
     role_namespace = system_namespace if place is Place.SYSTEM else None
     role = ROLE if role_namespace else CLUSTER_ROLE
     yield role, named_object(role, name, role_namespace) | {"rules": rules}
-    binding = CLUSTER_ROLE_BINDING if place is Place.CLUSTER else ROLE_BINDING
+    is_for_all = place in {Place.CLUSTER, Place.TENANCY}
+    binding = CLUSTER_ROLE_BINDING if is_for_all else ROLE_BINDING
     subject = _subject(role, account, place, system_namespace)
     for namespace in NAMESPACES.get(place, (role_namespace,)):
         yield binding, named_object(binding, name, namespace) | subject

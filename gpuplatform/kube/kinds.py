@@ -81,6 +81,8 @@ CLUSTER_ROLE_BINDING = ResourceKind(
     "clusterrolebindings",
     namespaced=False,
 )
+RESOURCE_QUOTA = ResourceKind("", "v1", "ResourceQuota", "resourcequotas")
+LIMIT_RANGE = ResourceKind("", "v1", "LimitRange", "limitranges")
 NETWORK_POLICY = ResourceKind("networking.k8s.io", "v1", "NetworkPolicy", "networkpolicies")
 NODE = ResourceKind("", "v1", "Node", "nodes", namespaced=False)
 NAMESPACE = ResourceKind("", "v1", "Namespace", "namespaces", namespaced=False)

@@ -25,7 +25,9 @@ _VERBS: Final[Mapping[str, str]] = {"update": "Change"}
 _SEED: Final = "stock.seed"
 _TITLES: Final[Mapping[str, str]] = {"stock.remove": "Remove stock unit"}
 """Titles of kinds that are not composed of verb and noun."""
-_CREATING: Final = frozenset({"stockpool.create", "unit.create", "group.create", _SEED})
+_CREATING: Final = frozenset(
+    {"stockpool.create", "unit.create", "group.create", "tenant.create", _SEED}
+)
 
 
 def kind_title(kind: str) -> str:

@@ -122,6 +122,7 @@ def operation_cancel(*, operation: Operation, operation_id: str) -> Accepted:
         namespace=operation.tenant.namespace,
         name=operation.operation_id,
         payload={},
+        only_releases=True,
     )
     return operation_accept(request, prepare=prepare)
 

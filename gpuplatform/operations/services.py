@@ -43,7 +43,10 @@ from gpuplatform.operations.provenance import (
 from gpuplatform.queueing import Queue, Urgency, enqueue_after_commit
 from gpuplatform.reconciliation import gate
 from gpuplatform.tenancy.actor import current_actor
+from gpuplatform.tenancy.locks import share_tenant
 from gpuplatform.tenancy.models import Tenant
+from gpuplatform.tenancy.phases import TenantPhase
+from gpuplatform.tenancy.selectors import tenant_suspended
 
 DELETION_SECONDS = 5
 """Seconds after which a caller can retry to use the name of an object that is being deleted."""
@@ -81,6 +84,8 @@ class Request:
     payload: Mapping[str, Any] = field(default_factory=dict)
     urgency: Urgency = Urgency.NEXT
     """Priority of the operation in the queue."""
+    only_releases: bool = False
+    """Whether the request only ends something, so that an inactive tenant may have it accepted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,22 +105,28 @@ class _RowConflict(Exception):
 
 
 def operation_accept(
-    request: Request, *, prepare: Callable[[Operation], int], turn: str = ""
+    request: Request,
+    *,
+    prepare: Callable[[Operation], int],
+    turn: str = "",
+    locks: Callable[[], None] = lambda: None,
 ) -> Accepted:
     """Accept `request`, or return its operation if it was already accepted.
 
     `prepare` writes the row of the object in the same transaction and returns its id. If it
     raises an exception, nothing is stored. `turn` is the key of a further turn, which is taken
-    after the turn of the object and before anything is written.
+    after the turn of the object and before anything is written. `locks` takes the locks of tenants
+    that precede the lock of the operation.
 
     Raises:
         OperationConflict: If the operationID belongs to another request.
+        TenantSuspended: If the tenant is not active, unless the request only releases something.
         OperatorUnavailable: If the platform runs without a cluster.
         RecoveryNeeded: If the cluster and the database do not match.
     """
     check_writable()
     try:
-        operation = _accept_new(request, prepare, turn)
+        operation = _accept_new(request, prepare, turn, locks)
     except _RowConflict as error:
         raise error.explain() from error
     if operation is not None:
@@ -233,7 +244,10 @@ def operations_prune(retained: Iterable[QuerySet[Operation]] = ()) -> int:
 
 
 def _accept_new(
-    request: Request, prepare: Callable[[Operation], int], turn: str
+    request: Request,
+    prepare: Callable[[Operation], int],
+    turn: str,
+    locks: Callable[[], None],
 ) -> Operation | None:
     """Insert the operation and the row of its object; return `None` if the operationID exists."""
     with transaction.atomic():
@@ -242,9 +256,13 @@ def _accept_new(
         take_turn_of_object(request.object_kind, request.namespace, request.name)
         if turn:
             take_turn(turn)
+        locks()
+        phase = share_tenant(request.tenant.pk)
         operation = _insert(request)
         if operation is None:
             return None
+        if phase != TenantPhase.ACTIVE and not request.only_releases:
+            raise tenant_suspended(request.tenant)
         operation.object_row = prepare(operation)
         Operation.objects.filter(id=operation.pk).update(object_row=operation.object_row)
         enqueue_after_commit(

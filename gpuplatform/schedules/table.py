@@ -11,6 +11,7 @@ from typing import Final
 from gpuplatform.observability.reporter import PlatformTask
 from gpuplatform.operations.services import OperationTask
 from gpuplatform.queueing import Queue
+from gpuplatform.tenants.names import TenantTask
 from inventory.services.pools import InventoryTask
 from serverless.services.names import ServerlessTask
 from units.services.names import UnitTask
@@ -155,6 +156,12 @@ SCHEDULES: Final = (
         ServerlessTask.RECORD_USAGE,
         5 * MINUTE,
         "Computes the hourly usage records of invocations, and seals past hours.",
+    ),
+    Schedule(
+        "Prune tenants",
+        TenantTask.PRUNE,
+        DAY,
+        "Deletes the rows of tenants that were deleted more than 30 days ago.",
     ),
     Schedule(
         "Report the steady state",

@@ -24,6 +24,7 @@ GPUPLATFORM_SYSTEM_NAMESPACE = ENVIRONMENT.gpuplatform_system_namespace
 RESERVATION_IMAGE = ENVIRONMENT.gpuplatform_reservation_image
 SIDECAR_IMAGE = ENVIRONMENT.gpuplatform_sidecar_image
 PULL_SECRETS = ENVIRONMENT.pull_secrets
+POOL_NAMESPACES = ENVIRONMENT.pool_namespaces
 LEASE_SECONDS = ENVIRONMENT.gpuplatform_lease_seconds
 PREEMPTION_NOTICE_SECONDS = ENVIRONMENT.gpuplatform_preemption_notice_seconds
 FRESH_SECONDS = ENVIRONMENT.gpuplatform_fresh_seconds
@@ -63,6 +64,7 @@ INSTALLED_APPS = [
     "inventory.apps.InventoryConfig",
     "units.apps.UnitsConfig",
     "serverless.apps.ServerlessConfig",
+    "gpuplatform.tenants.apps.TenantsConfig",
 ]
 if GPUPLATFORM_DEV and find_spec("gpuplatform.dev"):  # The image does not contain this package.
     INSTALLED_APPS.append("gpuplatform.dev.apps.DevelopmentConfig")

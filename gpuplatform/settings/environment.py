@@ -59,6 +59,12 @@ class Environment(BaseSettings):
     gpuplatform_system_namespace: str = Field(
         default="gpu-platform", description="Namespace of the Leases and of the epoch."
     )
+    gpuplatform_pool_namespaces: str = Field(
+        default="",
+        description="Namespaces in which stock pools can be created, separated by commas. Empty"
+        " allows all namespaces that belong neither to Kubernetes, nor to the platform, nor to a"
+        " tenant. Stock pools that exist in other namespaces are kept.",
+    )
     gpuplatform_sidecar_image: str = Field(
         default=PLATFORM_IMAGE,
         description="Image of the sidecar in the workers of functions: the image 'platform' or"
@@ -225,6 +231,16 @@ class Environment(BaseSettings):
     def pull_secrets(self) -> tuple[str, ...]:
         """The names of the Secrets with which nodes pull images."""
         return tuple(_parts(self.gpuplatform_pull_secrets))
+
+    @field_validator("gpuplatform_pool_namespaces")
+    @classmethod
+    def _are_namespaces(cls, names: str) -> str:
+        return ",".join(dict.fromkeys(map(dns_label, _parts(names))))
+
+    @property
+    def pool_namespaces(self) -> tuple[str, ...]:
+        """The namespaces in which stock pools can be created, or an empty tuple for any."""
+        return tuple(_parts(self.gpuplatform_pool_namespaces))
 
     @field_validator("gpuplatform_webhook_networks", "gpuplatform_trusted_proxies")
     @classmethod

@@ -76,7 +76,7 @@ class TokenForm(ModelForm):
     """The form for a new token. The platform generates the secret."""
 
     tenant = forms.ModelChoiceField(
-        Tenant.objects.order_by("name"),
+        Tenant.objects.filter(deleted_at__isnull=True).order_by("name"),
         empty_label="Select…",
         help_text="Tenant on whose behalf the token acts.",
     )

@@ -6,7 +6,7 @@ Source: RFC 6750, "The OAuth 2.0 Authorization Framework: Bearer Token Usage", s
 from typing import TYPE_CHECKING
 
 from rest_framework.authentication import BaseAuthentication, get_authorization_header
-from rest_framework.permissions import BasePermission
+from rest_framework.permissions import SAFE_METHODS, BasePermission
 from rest_framework.request import Request
 from typing_extensions import override
 
@@ -15,6 +15,8 @@ from gpuplatform.errors import NotAllowed, Unauthenticated
 from gpuplatform.tenancy.actor import set_actor
 from gpuplatform.tenancy.callers import Caller, needs_no_token, scope_of
 from gpuplatform.tenancy.models import Scope
+from gpuplatform.tenancy.phases import TenantPhase
+from gpuplatform.tenancy.selectors import tenant_suspended
 from gpuplatform.tenancy.services import token_used
 
 if TYPE_CHECKING:
@@ -70,6 +72,7 @@ class ScopePermission(BasePermission):
         Raises:
             Unauthenticated: If the request has no valid token.
             NotAllowed: If the token does not have the scope that the path requires.
+            TenantSuspended: If a token of a tenant that is not active changes something.
         """
         caller = request.auth
         if not isinstance(caller, Caller):
@@ -81,4 +84,8 @@ class ScopePermission(BasePermission):
         if scope not in caller.scopes:
             msg = f"This path requires a token with the scope '{scope}'. Ask an operator for one."
             raise NotAllowed(msg)
+        if request.method not in SAFE_METHODS and caller.token:
+            tenant = caller.token.tenant
+            if tenant.phase != TenantPhase.ACTIVE:
+                raise tenant_suspended(tenant)
         return True

@@ -4,7 +4,15 @@ from typing import ClassVar
 
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
+from django.db.models.functions import Now
 from typing_extensions import override
+
+from gpuplatform.tenancy.phases import (
+    MAX_DISPLAY_NAME,
+    MAX_WEIGHT,
+    NamespaceOrigin,
+    TenantPhase,
+)
 
 DEFAULT_TENANT_NAME = "default"
 
@@ -25,6 +33,52 @@ class Tenant(models.Model):
         db_default=0,
         help_text="Largest priority from 0 to 100 that a request of the tenant may have.",
     )
+    display_name = models.CharField(
+        max_length=MAX_DISPLAY_NAME,
+        blank=True,
+        db_default="",
+        help_text="Name of the tenant that people see.",
+    )
+    phase = models.CharField(
+        max_length=16,
+        choices=TenantPhase.choices,
+        default=TenantPhase.ACTIVE,
+        db_default=TenantPhase.ACTIVE,
+        help_text="Phase of the tenant.",
+    )
+    weight = models.PositiveSmallIntegerField(
+        default=1,
+        db_default=1,
+        help_text="Weight from 1 to 100 by which the usage is divided in the capacity queue.",
+    )
+    namespace_origin = models.CharField(
+        max_length=16,
+        choices=NamespaceOrigin.choices,
+        default=NamespaceOrigin.EXTERNAL,
+        db_default=NamespaceOrigin.EXTERNAL,
+        help_text="Who created the namespace.",
+    )
+    namespace_uid = models.CharField(
+        max_length=36,
+        blank=True,
+        db_default="",
+        help_text="UID of the namespace. Empty if the platform does not manage the namespace.",
+    )
+    failure_code = models.CharField(
+        max_length=64,
+        blank=True,
+        db_default="",
+        help_text="Code of the error of the last operation. Empty if it succeeded.",
+    )
+    failure_message = models.TextField(
+        blank=True, db_default="", help_text="Human-readable error of the last operation."
+    )
+    updated_at = models.DateTimeField(
+        db_default=Now(), help_text="Time at which a setting or the phase last changed."
+    )
+    deleted_at = models.DateTimeField(
+        null=True, blank=True, help_text="Time at which the tenant was deleted."
+    )
     created_at = models.DateTimeField(auto_now_add=True, help_text="Time of creation.")
 
     class Meta:
@@ -32,6 +86,18 @@ class Tenant(models.Model):
         constraints: ClassVar[list[models.BaseConstraint]] = [
             models.CheckConstraint(
                 condition=models.Q(max_priority__lte=100), name="tenant_priority_is_valid"
+            ),
+            models.CheckConstraint(
+                condition=models.Q(weight__gte=1, weight__lte=MAX_WEIGHT),
+                name="tenant_weight_is_valid",
+            ),
+            models.CheckConstraint(
+                condition=models.Q(phase__in=TenantPhase.values), name="tenant_phase_is_known"
+            ),
+            models.CheckConstraint(
+                condition=models.Q(phase=TenantPhase.DELETED, deleted_at__isnull=False)
+                | (~models.Q(phase=TenantPhase.DELETED) & models.Q(deleted_at__isnull=True)),
+                name="tenant_deleted_says_when",
             ),
         ]
 

@@ -1,4 +1,7 @@
-"""Limits tenants; creates, verifies and revokes API tokens. The only writer of both tables."""
+"""Limits the priority of tenants; creates, verifies, revokes and deletes API tokens.
+
+The only writer of the tokens. `gpuplatform.tenants` writes the other columns of tenants.
+"""
 
 import hashlib
 import secrets
@@ -13,6 +16,7 @@ from django.db.models.functions import Now
 from gpuplatform import clock
 from gpuplatform.errors import FieldError, NameConflict
 from gpuplatform.tenancy.models import ApiToken, Tenant
+from gpuplatform.tenancy.phases import TenantPhase
 
 TOKEN_PREFIX: Final = "gpu_"  # noqa: S105 - not a secret; lets scanners find leaked tokens
 SECRET_BYTES: Final = 32
@@ -58,6 +62,7 @@ def token_used(secret: str) -> ApiToken | None:
     """Return the valid token with this secret, if any, and record its use once a minute."""
     valid = Q(expires_at__isnull=True) | Q(expires_at__gt=Now())
     tokens = ApiToken.objects.filter(valid, revoked_at__isnull=True, digest=_digest(secret))
+    tokens = tokens.exclude(tenant__phase=TenantPhase.DELETED)
     token = tokens.select_related("tenant").first()
     if token is not None and _is_old(token.last_used_at):
         ApiToken.objects.filter(pk=token.pk).update(last_used_at=Now())
@@ -68,6 +73,11 @@ def token_revoke(token: ApiToken) -> bool:
     """Revoke a token, and return whether it was not already revoked."""
     active = ApiToken.objects.filter(pk=token.pk, revoked_at__isnull=True)
     return bool(active.update(revoked_at=Now()))
+
+
+def tokens_delete(tenant: int) -> None:
+    """Delete all tokens of a tenant, which is deleted."""
+    ApiToken.objects.filter(tenant=tenant).delete()
 
 
 def _digest(secret: str) -> str:

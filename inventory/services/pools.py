@@ -4,11 +4,12 @@ from datetime import timedelta
 from enum import StrEnum
 from functools import partial
 
+from django.conf import settings
 from django.db import transaction
 from django.db.models import QuerySet
 from django.db.models.functions import Now
 
-from gpuplatform.errors import PhaseConflict
+from gpuplatform.errors import FieldError, InvalidSpec, PhaseConflict
 from gpuplatform.kube.kinds import STOCK_POOL
 from gpuplatform.operations.models import Operation
 from gpuplatform.operations.registry import Done, Failed
@@ -25,6 +26,7 @@ from gpuplatform.queueing import Queue, enqueue_after_commit
 from gpuplatform.reconciliation.leases import mark_due
 from gpuplatform.reconciliation.mirror import request_deletion
 from gpuplatform.tenancy.models import Tenant
+from gpuplatform.workloads.namespaces import reserved_error
 from inventory.mirror import POOL_MIRROR, spec_columns
 from inventory.models import StockPool
 from inventory.requests.pools import StockPoolCreate, StockPoolPatch
@@ -55,14 +57,15 @@ def pool_create(*, tenant: Tenant, body: StockPoolCreate) -> Accepted:
     The spec in the row has the fields that the request omits and the catalogue has.
 
     Raises:
-        InvalidSpec: If the GPU spec is not in the catalogue or is disabled, or if the request and
-            the GPU spec do not fit together.
+        InvalidSpec: If the namespace is not for stock pools, if the GPU spec is not in the
+            catalogue or is disabled, or if the request and the GPU spec do not fit together.
         NameConflict: If the name is in use in the namespace.
         OperationConflict: If the operationID belongs to another request.
     """
     name = body.pool_name(tenant=tenant.name)
 
     def prepare(operation: Operation) -> int:
+        _check_namespace(body.namespace)
         inherited = spec_pod_fields(spec_requested(body.spec_name))
         row = StockPool(
             tenant=tenant,
@@ -173,6 +176,26 @@ def pools_prune() -> int:
     """Delete the rows of stock pools past their retention; return the number of deleted rows."""
     old = StockPool.objects.filter(deleted_at__lt=Now() - timedelta(days=RETENTION_DAYS))
     return old.delete()[0]
+
+
+def _check_namespace(namespace: str) -> None:
+    """Check that new stock pools may be created in a namespace.
+
+    The pods of a stock pool can read the Secrets of their namespace. Stock pools that exist in
+    other namespaces can be changed and deleted.
+
+    Raises:
+        InvalidSpec: If the namespace belongs to Kubernetes, to the platform or to a tenant, or is
+            not one of the configured namespaces.
+    """
+    system_namespace, allowed = settings.GPUPLATFORM_SYSTEM_NAMESPACE, settings.POOL_NAMESPACES
+    error = reserved_error(namespace, system_namespace=system_namespace)
+    if not error and Tenant.objects.filter(namespace=namespace).exists():
+        error = f"The namespace '{namespace}' belongs to a tenant. Choose another one."
+    if not error and allowed and namespace not in allowed:
+        error = f"Stock pools can be created in these namespaces only: {', '.join(allowed)}."
+    if error:
+        raise InvalidSpec(f"namespace: {error}", details=[FieldError("namespace", error)])
 
 
 def _row_of(operation: Operation) -> QuerySet[StockPool]:

@@ -92,6 +92,8 @@ class FunctionView:
     idle_timeout_seconds: int
     last_active_at: datetime
     is_ending: bool = False
+    is_suspended: bool = False
+    """Whether the tenant of the function may have no workers."""
     start_failures: int = 0
     starts_after: datetime | None = None
     phase: str = FunctionPhase.PENDING
@@ -157,10 +159,10 @@ def plan_workers(
         now: The current time.
     """
     backoff = Backoff(function.start_failures, function.starts_after)
-    if function.is_ending:
+    if function.is_ending or function.is_suspended:
         # Draining workers stop when they have finished their invocations.
         live = tuple(one.name for one in workers if one.state != WorkerState.DRAINING)
-        return Plan(None, backoff, stop=live)
+        return Plan(None if function.is_ending else _suspended(), backoff, stop=live)
     if demand is None:
         return Plan(None if function.phase == FunctionPhase.FAILED else _unknown(), backoff)
     needed = workers_needed(function, demand)
@@ -365,6 +367,11 @@ def _ready(demand: Demand, ready: int) -> Status:
 def _unknown() -> Status:
     message = "The queue is unavailable. Workers are neither started nor stopped."
     return Status(FunctionPhase.PROGRESSING, FunctionReason.QUEUE_UNAVAILABLE, message)
+
+
+def _suspended() -> Status:
+    message = "The tenant is suspended, so that the function has no workers."
+    return Status(FunctionPhase.FAILED, FunctionReason.TENANT_SUSPENDED, message)
 
 
 def _of(workers: Sequence[Worker], state: WorkerState) -> list[Worker]:

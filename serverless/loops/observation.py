@@ -16,6 +16,7 @@ from django.db.models.functions import Greatest, Now
 from gpuplatform.errors import InsufficientCapacity
 from gpuplatform.operations.models import Operation
 from gpuplatform.operations.phases import OperationPhase
+from gpuplatform.tenancy.phases import TenantPhase
 from serverless.core.scaling import FunctionView, Worker, WorkerState, stock_missing
 from serverless.core.workers import function_of, generation_of
 from serverless.models import OPEN, OUTBOX, Function, Invocation
@@ -80,6 +81,7 @@ class FunctionObservation:
             idle_timeout_seconds=spec.idle_timeout_seconds,
             last_active_at=max(time for time in times if time is not None),
             is_ending=function.deletion_requested_at is not None,
+            is_suspended=function.tenant.phase != TenantPhase.ACTIVE,
             start_failures=function.start_failures,
             starts_after=function.starts_after,
             phase=function.phase,

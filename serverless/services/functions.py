@@ -174,7 +174,11 @@ def _accept(
         return function.pk
 
     place = (FUNCTION_KIND, tenant.namespace, request_id)
-    request = Request(tenant, operation_id, kind, *place, payload=payload or {})
+    request = Request(
+        *(tenant, operation_id, kind, *place),
+        payload=payload or {},
+        only_releases=kind is ServerlessOperation.DELETE,
+    )
     return operation_accept(request, prepare=prepare)
 
 

@@ -15,6 +15,7 @@ from gpuplatform.lifecycle.transition import transition
 from gpuplatform.operations.hashing import request_hash
 from gpuplatform.operations.models import Operation
 from gpuplatform.operations.services import Accepted, Request, check_writable, operation_accept
+from gpuplatform.tenancy.locks import share_active_tenant
 from gpuplatform.tenancy.models import Tenant
 from serverless.models import OPEN, Function, Invocation
 from serverless.phases import (
@@ -66,6 +67,7 @@ def invocation_accept(*, tenant: Tenant, body: InvocationCreate) -> AcceptedInvo
         InvalidSpec: If webhooks may not be sent to the address in the URL.
         TooLarge: If the payload exceeds the limit.
         Throttled: If the function has too many open invocations.
+        TenantSuspended: If the tenant is not active.
         OperatorUnavailable: If the platform runs without a cluster.
         RecoveryNeeded: If the cluster and the database do not match.
     """
@@ -79,6 +81,7 @@ def invocation_accept(*, tenant: Tenant, body: InvocationCreate) -> AcceptedInvo
     webhook_url_check(function, invocation.on_done_url)
     try:
         with transaction.atomic():
+            share_active_tenant(tenant)
             invocation.save(force_insert=True)
             _set_expiry(invocation)
             outbox_notify()
@@ -297,5 +300,6 @@ def _accept(
         return invocation.pk
 
     place = (INVOCATION_KIND, tenant.namespace, invocation_id)
-    request = Request(tenant, operation_id, kind, *place)
+    is_release = kind is ServerlessOperation.CANCEL
+    request = Request(tenant, operation_id, kind, *place, only_releases=is_release)
     return operation_accept(request, prepare=prepare)

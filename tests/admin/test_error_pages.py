@@ -11,7 +11,7 @@ from gpuplatform.adminkit.site import errors
 POOLS = reverse("admin:inventory_stockpool_changelist")
 GONE = reverse("admin:inventory_stockpool_change", args=[999])
 NEW_POOL = reverse("admin:inventory_stockpool_add")
-NEW_TENANT = reverse("admin:tenancy_tenant_add")
+NEW_UNIT = reverse("admin:units_activeunit_add")
 
 pytestmark = pytest.mark.django_db
 
@@ -49,7 +49,7 @@ def test_a_kind_that_cannot_be_created_needs_no_permission(
     viewer: Client, operator_client: Client
 ) -> None:
     for client in (viewer, operator_client):
-        response = client.get(NEW_TENANT)
+        response = client.get(NEW_UNIT)
 
         assert response.status_code == 403
         assert len(response.context["texts"]) == 1

@@ -9,11 +9,17 @@ from django.urls import reverse
 from pytest_django import DjangoAssertNumQueries
 
 from gpuplatform.clock import now
+from gpuplatform.operations import driver
+from gpuplatform.operations.models import Operation
 from gpuplatform.tenancy.models import Tenant
 from gpuplatform.tenancy.selectors import tenant_by_name
-from tests.factories.admin_steps import address, text_of
+from tests.factories.admin_steps import address, confirm, press, text_of
 from tests.factories.unit_rows import stock_row, unit_row
+from tests.fakes.cluster import FakeCluster
+from tests.fakes.installed import cluster
 from units.phases import UnitPhase
+
+__all__ = ["cluster"]
 
 LIST = reverse("admin:tenancy_tenant_changelist")
 UNITS = reverse("admin:units_activeunit_changelist")
@@ -89,3 +95,82 @@ def test_the_pages_cost_few_queries(
     for path in (LIST, address(tenant_by_name(), "change", tenant_by_name().pk)):
         with django_assert_max_num_queries(MOST_QUERIES):
             operator_client.get(path)
+
+
+def acted(client: Client, action: str, row: Tenant, **values: str) -> str:
+    """Confirm an action on a tenant, and return the text of the confirmation."""
+    page = press(client, action, row, **values)
+    confirm(client, page)
+    return text_of(page)
+
+
+def created(client: Client, name: str = "acme") -> Tenant:
+    values = {"name": name, "weight": "2", "key": "admin-" + "1" * 32}
+    response = client.post(reverse("admin:tenancy_tenant_add"), values)
+    assert response.status_code == 302, text_of(response.content.decode())
+    row = Tenant.objects.get(name=name)
+    driver.run(Operation.objects.get(object_row=row.pk, kind="tenant.create").pk)
+    row.refresh_from_db()
+    return row
+
+
+def test_a_tenant_is_created_and_changed(operator_client: Client, cluster: FakeCluster) -> None:
+    row = created(operator_client)
+    assert (row.phase, row.weight, row.namespace) == ("Active", 2, "tenant-acme")
+
+    acted(operator_client, "edit", row, weight="5", displayName="ACME")
+
+    row.refresh_from_db()
+    assert (row.weight, row.display_name) == (5, "ACME")
+
+
+def test_a_reserved_namespace_is_an_error_at_the_field(
+    operator_client: Client, cluster: FakeCluster
+) -> None:
+    values = {"name": "acme", "namespace": "default", "key": "admin-" + "1" * 32}
+
+    response = operator_client.post(reverse("admin:tenancy_tenant_add"), values)
+
+    assert response.context["form"].errors.keys() == {"namespace"}
+    assert not Tenant.objects.filter(name="acme").exists()
+
+
+def test_a_suspension_states_what_it_stops(operator_client: Client, cluster: FakeCluster) -> None:
+    row = created(operator_client)
+    unit_row(gpu=2, tenant=row, namespace=row.namespace)
+    unit_row(UnitPhase.STOPPED, gpu=4, tenant=row, namespace=row.namespace)
+
+    page = acted(operator_client, "suspend", row)
+
+    assert "Stops 1 GPU unit of 'acme' and releases 2 GPUs." in page
+    row.refresh_from_db()
+    assert row.phase == "Suspended"
+    acted(operator_client, "resume", row)
+    row.refresh_from_db()
+    assert row.phase == "Active"
+
+
+def test_a_tenant_with_objects_is_not_deleted(
+    operator_client: Client, cluster: FakeCluster
+) -> None:
+    row = created(operator_client)
+    unit = unit_row(tenant=row, namespace=row.namespace)
+    assert "'acme' has 1 GPU unit" in acted(operator_client, "delete", row)
+    row.refresh_from_db()
+    assert row.phase == "Active"
+    unit.delete()
+
+    acted(operator_client, "delete", row)
+
+    row.refresh_from_db()
+    assert row.phase == "Deleting"
+
+
+def test_the_default_tenant_offers_no_suspension(
+    operator_client: Client, cluster: FakeCluster
+) -> None:
+    page = operator_client.get(address(tenant_by_name(), "change", tenant_by_name().pk))
+
+    assert [one["label"] for one in page.context["row_actions"]] == [
+        *("Limit priority", "Change settings"),
+    ]

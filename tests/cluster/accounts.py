@@ -27,8 +27,10 @@ GROUPS = {"stockpools": GROUP, "deployments": "apps"}
 REFUSED = {401, 403}
 NOT_WALKED = {"secrets"}
 """Functions require a queue, which this platform does not have."""
-NEVER_LOGGED = {"finalizers"}
+NEVER_LOGGED = {"finalizers", "bind"}
 """Admission checks these permissions within other requests."""
+WALKED_TENANTS = ("tenant-walk", "team-walk")
+"""The namespaces of the tenants that the platform creates."""
 
 
 def kubectl(kubeconfig: Path, *arguments: str, text: str | None = None) -> str:
@@ -76,6 +78,8 @@ class Use:
             **NAMESPACES,
             Place.CLUSTER: ("",),
             Place.SYSTEM: (SYSTEM_NAMESPACE,),
+            Place.TENANTS: (*NAMESPACES[Place.TENANTS], *WALKED_TENANTS),
+            Place.TENANCY: WALKED_TENANTS,
         }[permission.place]
         return (
             (self.group, self.resource) == (permission.kind.group, permission.resource)
@@ -104,7 +108,8 @@ class AuditLog:
             for permission in account.permissions
             if permission.subresource not in NEVER_LOGGED and permission.resource not in NOT_WALKED
             for verb in permission.verbs
-            if not any(
+            if verb not in NEVER_LOGGED
+            and not any(
                 use.process == account.process and use.verb == verb and use.is_of(permission)
                 for use in uses
             )

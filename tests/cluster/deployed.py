@@ -17,12 +17,15 @@ from gpuplatform.kube.kinds import (
     EVENT,
     GPU_UNIT,
     JOB,
+    NAMESPACE,
     POD,
+    ROLE_BINDING,
     SERVICE,
     STOCK_POOL,
     Manifest,
     ResourceKind,
 )
+from gpuplatform.tenants.core.namespaces import SUSPENDED
 from tests.acceptance.platform import POOLS, PROCESSES, RunningPlatform
 from units.core.pullers import PULLER_LABEL
 from units.phases import UnitRole
@@ -32,6 +35,7 @@ STOCK = "/api/v1/operator/stock-units"
 SPECS = "/api/v1/operator/gpu-specs"
 INVENTORY = "/api/v1/operator/inventory"
 NODES = "/api/v1/operator/nodes"
+TENANTS = "/api/v1/operator/tenants"
 OFTEN_SECONDS = 2
 PORTS = {"ports": [{"name": "http", "port": 8080}]}
 
@@ -144,6 +148,26 @@ def walk_pool(platform: DeployedPlatform) -> None:
     platform.ask("POST", POOLS, {"operationID": "p-5", **body})
     delete_unseen(platform, STOCK_POOL, "default", f"{POOLS}/walk-2?operationID=p-6")
     platform.wait(lambda: platform.pool("walk-2") is None, "the second pool to be gone")
+    cluster.close()
+
+
+def walk_tenants(platform: DeployedPlatform) -> None:
+    """Create, suspend and delete a tenant with its own and one with an adopted namespace."""
+    cluster = platform.cluster()
+    manifest = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team-walk"}}
+    cluster.create(NAMESPACE, manifest)
+    platform.ask("POST", TENANTS, {"operationID": "t-1", "name": "walk"})
+    adopts = {"namespace": "team-walk", "adoptNamespace": True}
+    platform.ask("POST", TENANTS, {"operationID": "t-2", "name": "adopting", **adopts})
+    platform.ask("POST", f"{TENANTS}/walk/suspend", {"operationID": "t-3"})
+    namespace = cluster.get(NAMESPACE, "tenant-walk")
+    assert namespace is not None
+    assert namespace["metadata"]["annotations"][SUSPENDED] == "true"
+    for number, name in ((4, "walk"), (5, "adopting")):
+        platform.ask("DELETE", f"{TENANTS}/{name}?operationID=t-{number}")
+    assert cluster.get(NAMESPACE, "tenant-walk") is None
+    assert cluster.get(NAMESPACE, "team-walk") is not None
+    assert cluster.list(ROLE_BINDING, namespace="team-walk").items == []
     cluster.close()
 
 

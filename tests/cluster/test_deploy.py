@@ -32,7 +32,7 @@ from tests.cluster.accounts import (
     kubectl,
     may,
 )
-from tests.cluster.deployed import DeployedPlatform, walk_pool, walk_unit
+from tests.cluster.deployed import DeployedPlatform, walk_pool, walk_tenants, walk_unit
 from tests.cluster.servers import REPOSITORY, Servers
 
 pytestmark = [
@@ -259,6 +259,7 @@ def test_the_accounts_have_the_permissions_that_are_used_and_no_other(
         platform.start_all()
         walk_pool(platform)
         walk_unit(platform)
+        walk_tenants(platform)
         platform.wait_for_sample()
         platform.recover()
     except AssertionError:

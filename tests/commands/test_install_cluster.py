@@ -15,6 +15,7 @@ from gpuplatform.kube.kinds import (
     NAMESPACE,
     NETWORK_POLICY,
     PRIORITY_CLASS,
+    ROLE_BINDING,
     SERVICE_ACCOUNT,
 )
 from tests.fakes.cluster import FakeCluster
@@ -73,6 +74,21 @@ def test_it_applies_namespaces_first_and_everything_once(cluster: FakeCluster) -
         "gpu-platform-workers",
     ]
     assert cluster.writes[0].startswith("apply Namespace")
+
+
+def test_it_prepares_the_namespaces_of_pools(cluster: FakeCluster, settings: Settings) -> None:
+    establish(cluster)
+    settings.POOL_NAMESPACES = ("default", "pools")
+
+    install("--accounts")
+
+    found = cluster.get(NAMESPACE, "pools")
+    assert found is not None
+    assert found["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "baseline"
+    assert cluster.get(NAMESPACE, "default") is None
+    assert cluster.get(NETWORK_POLICY, "gpu-platform-units", namespace="pools") is not None
+    bindings = cluster.list(ROLE_BINDING, namespace="pools").items
+    assert {one["roleRef"]["name"].rpartition("-")[2] for one in bindings} == {"workloads"}
 
 
 def test_it_can_be_repeated(cluster: FakeCluster) -> None:

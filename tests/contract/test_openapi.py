@@ -21,7 +21,7 @@ from gpuplatform.settings.environment import PROJECT_ROOT as ROOT
 Json = dict[str, Any]
 
 ADDRESS: Final = "/swagger/doc.json"
-MAX_BYTES: Final = 300_000
+MAX_BYTES: Final = 312_000
 METHODS: Final = ("get", "put", "post", "delete", "patch")
 JSON_SCHEMA_WORDS: Final = frozenset(Draft202012Validator.META_SCHEMA["properties"]) | {
     *("type", "properties", "additionalProperties", "items", "prefixItems", "required", "enum"),

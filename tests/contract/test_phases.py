@@ -20,6 +20,9 @@ from gpuplatform.operations.phases import (
     OperationPhase,
     OperationWait,
 )
+from gpuplatform.tenancy.models import Tenant
+from gpuplatform.tenancy.phases import TENANT_PHASES, TENANT_TRANSITIONS, TenantPhase
+from gpuplatform.tenants.names import TENANT_WAITS, TenantWait
 from inventory.models import StockPool
 from inventory.phases import POOL_PHASES, POOL_REASONS, PoolPhase, PoolReason
 from serverless.models import Function, Invocation
@@ -63,6 +66,7 @@ MACHINES: Mapping[str, Machine] = {
     "function": (Function, FunctionPhase, FUNCTION_TRANSITIONS),
     "invocation": (Invocation, InvocationState, INVOCATION_TRANSITIONS),
     "capacity request": (CapacityRequest, RequestPhase, REQUEST_TRANSITIONS),
+    "tenant": (Tenant, TenantPhase, TENANT_TRANSITIONS),
 }
 MIRRORED: Mapping[str, tuple[type[Model], type[TextChoices]]] = {
     "stock pool": (StockPool, PoolPhase),
@@ -82,6 +86,7 @@ REASONS: Mapping[str, tuple[type[StrEnum], Mapping[Any, Explanation]]] = {
     "operation on units": (UnitWait, UNIT_WAITS),
     "capacity queue": (QueueCause, QUEUE_CAUSES),
     "operation on functions": (FunctionWait, FUNCTION_WAITS),
+    "operation on tenants": (TenantWait, TENANT_WAITS),
 }
 MEANINGS: Mapping[str, tuple[type[TextChoices], Mapping[Any, str]]] = {
     "operation": (OperationPhase, OPERATION_PHASES),
@@ -90,8 +95,9 @@ MEANINGS: Mapping[str, tuple[type[TextChoices], Mapping[Any, str]]] = {
     "function": (FunctionPhase, FUNCTION_PHASES),
     "invocation": (InvocationState, INVOCATION_STATES),
     "webhook": (WebhookState, WEBHOOK_STATES),
+    "tenant": (TenantPhase, TENANT_PHASES),
 }
-APPS = ("gpuplatform/operations", "inventory", "units", "serverless")
+APPS = ("gpuplatform/operations", "gpuplatform/tenants", "inventory", "units", "serverless")
 _WAITING = re.compile(r"\b(?:Waiting|_Obstacle)\(\s*([^,\s)]+),")
 _SENTENCE = re.compile(r"[A-Z][^|\n]+\.")
 each_machine = pytest.mark.parametrize(
@@ -178,6 +184,6 @@ def test_every_wait_of_an_operation_is_explained() -> None:
     # A literal text would have no explanation.
     assert {reason for found in waits for reason in found} == {
         f"{words.__name__}.{word.name}"
-        for words in (OperationWait, UnitWait, FunctionWait)
+        for words in (OperationWait, UnitWait, FunctionWait, TenantWait)
         for word in words
     }

@@ -125,7 +125,8 @@ def group_request_deletion(*, tenant: Tenant, name: str, operation_id: str) -> A
         return first.pk
 
     place = (GROUP_KIND, tenant.namespace, name)
-    request = Request(tenant, operation_id, UnitOperation.GROUP_DELETE, *place)
+    kind = UnitOperation.GROUP_DELETE
+    request = Request(tenant, operation_id, kind, *place, only_releases=True)
     return operation_accept(request, prepare=prepare)
 
 

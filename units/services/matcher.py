@@ -2,7 +2,7 @@
 
 It runs for each hint (`units.waiting.hint_matcher`) and in a sweep. Several matchers can run
 concurrently: the turn of the GPU spec saves work, and the guards under the locks make each grant
-safe. The locks are taken in the order operation, unit, request, stock.
+safe. The locks are taken in the order tenant, operation, unit, request, stock.
 """
 
 import logging
@@ -22,6 +22,8 @@ from gpuplatform.metrics.declared import GRANTS
 from gpuplatform.metrics.recorder import count
 from gpuplatform.operations.models import Operation
 from gpuplatform.operations.phases import OPEN_PHASES
+from gpuplatform.tenancy.locks import share_tenant
+from gpuplatform.tenancy.phases import TenantPhase
 from inventory.models import GpuSpec
 from inventory.services.catalogue import holds_pause
 from units.core.queue import Hold, NextGrant, QueueRequest, hold_seconds, is_hold_over
@@ -148,9 +150,11 @@ def _grant(wanted: QueueRequest, free: QuerySet[GpuUnit]) -> None:
     """Claim rows of `free` for the operation of a request, and mark it due (rule `dueatgrant`).
 
     Raises:
-        _Overtaken: If the operation or the request is not open, or if other operations have
-            claimed the rows.
+        _Overtaken: If the tenant is not active, if the operation or the request is not open, or
+            if other operations have claimed the rows.
     """
+    if share_tenant(wanted.tenant) != TenantPhase.ACTIVE:  # Rule `phaselock`.
+        raise _Overtaken(wanted.number)
     operations = Operation.objects.filter(
         capacity_request=wanted.number, phase__in=OPEN_PHASES, cancelled_by__isnull=True
     )

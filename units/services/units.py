@@ -296,5 +296,8 @@ def _request(
     name: str,
     payload: Mapping[str, Any] | None = None,
 ) -> Request:
-    namespace = tenant.namespace
-    return Request(tenant, operation_id, kind, UNIT_KIND, namespace, name, payload=payload or {})
+    return Request(
+        *(tenant, operation_id, kind, UNIT_KIND, tenant.namespace, name),
+        payload=payload or {},
+        only_releases=kind in {UnitOperation.STOP, UnitOperation.DELETE},
+    )

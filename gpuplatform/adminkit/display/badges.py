@@ -43,6 +43,9 @@ PHASE_SHAPES: Mapping[str, Shape] = MappingProxyType(
         "DeadLettered": Shape.FAILED,
         "Delivered": Shape.READY,
         "Deleted": Shape.OFF,
+        "Active": Shape.READY,
+        "Suspended": Shape.OFF,
+        "Deleting": Shape.PROGRESS,
     }
 )
 """The shape for each phase. `Deleted` is not a phase; it marks the row of a deleted resource."""

@@ -6,6 +6,8 @@ from typing import Any, Final
 from gpuplatform.errors import PlatformError, http_errors
 from gpuplatform.lifecycle.explanations import Explanation
 from gpuplatform.operations.phases import OPERATION_PHASES, OPERATION_WAITS
+from gpuplatform.tenancy.phases import TENANT_PHASES
+from gpuplatform.tenants.names import TENANT_WAITS
 from gpuplatform.workloads.causes import DELAY_CAUSES, FAILURE_CAUSES
 from inventory.phases import POOL_PHASES, POOL_REASONS
 from serverless.phases import (
@@ -39,6 +41,7 @@ being drained) and `NodeDrained` (the unit is stopped for that reason).
 - [Functions](#functions)
 - [Invocations](#invocations)
 - [Webhooks](#webhooks)
+- [Tenants](#tenants)
 - [Operations](#operations)
 - [Error codes](#error-codes)
 """
@@ -78,11 +81,13 @@ def _parts() -> Iterator[str]:
     yield _reasons("failure class", FAILURE_CLASSES)
     yield "\n## Webhooks\n" + _phases("state", WEBHOOK_STATES)
     yield _reasons("reason of a failed attempt", WEBHOOK_FAILURES)
+    yield "\n## Tenants\n" + _phases("phase", TENANT_PHASES)
     yield "\n## Operations\n" + _phases("phase", OPERATION_PHASES) + _OPERATIONS
     yield _reasons("any operation waits", OPERATION_WAITS)
     yield _reasons("an operation on units waits", UNIT_WAITS)
     yield _reasons("requests in the capacity queue wait", QUEUE_CAUSES)
     yield _reasons("an operation on functions waits", FUNCTION_WAITS)
+    yield _reasons("an operation on tenants waits", TENANT_WAITS)
     yield "\n## Error codes\n" + _CODES + "\n| code | status | meaning | what to do |\n"
     yield "|---|---|---|---|\n"
     yield from (_code(kind) for kind in http_errors().values())

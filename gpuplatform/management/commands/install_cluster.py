@@ -2,9 +2,8 @@
 
 import time
 from argparse import ArgumentTypeError
-from ipaddress import ip_address, ip_network
+from ipaddress import ip_network
 from typing import Any
-from urllib.parse import urlsplit
 
 import yaml
 from django.conf import settings
@@ -12,13 +11,15 @@ from django.core.management.base import BaseCommand, CommandParser
 from typing_extensions import override
 
 from gpuplatform.deployment.installation import CRDS, manifests
-from gpuplatform.deployment.isolation import policies
+from gpuplatform.deployment.isolation import policies, queue_networks
+from gpuplatform.deployment.permissions import Place, namespace_manifests
 from gpuplatform.deployment.permissions import manifests as account_manifests
 from gpuplatform.kube.client import Cluster
 from gpuplatform.kube.deadline import deadline
 from gpuplatform.kube.kinds import CUSTOM_RESOURCE_DEFINITION
 from gpuplatform.kube.modes import get_cluster
 from gpuplatform.management.required import cluster_errors
+from inventory.requests.pools import DEFAULT_NAMESPACE
 
 READY_SECONDS = 30.0
 
@@ -52,10 +53,15 @@ class Command(BaseCommand):
 
     @override
     def handle(self, *args: Any, **options: Any) -> None:
-        addresses = options["queue_address"] or _address_of(settings.NATS_URL)
-        wanted = [*manifests(settings.GPUPLATFORM_SYSTEM_NAMESPACE), *policies(addresses)]
+        addresses = options["queue_address"] or queue_networks(settings.NATS_URL)
+        system_namespace = settings.GPUPLATFORM_SYSTEM_NAMESPACE
+        # Other programs can use `default`, so that it is not changed.
+        pools = [name for name in settings.POOL_NAMESPACES if name != DEFAULT_NAMESPACE]
+        wanted = [*manifests(system_namespace, pools), *policies(addresses, pools)]
         if options["accounts"]:
-            wanted += account_manifests(settings.GPUPLATFORM_SYSTEM_NAMESPACE)
+            wanted += account_manifests(system_namespace)
+            for name in pools:
+                wanted += namespace_manifests(system_namespace, name, places={Place.WORKLOADS})
         if options["dry_run"]:
             self.stdout.write(yaml.safe_dump_all([m for _, m in wanted], sort_keys=False))
             return
@@ -88,12 +94,3 @@ def _network(text: str) -> str:
     except ValueError as error:
         msg = f"{text!r} is not an IP address or a network such as 10.0.5.0/24"
         raise ArgumentTypeError(msg) from error
-
-
-def _address_of(url: str) -> list[str]:
-    """Return the network of the IP address in a URL; an empty list for names and for loopback."""
-    try:
-        address = ip_address(urlsplit(url).hostname or "")
-    except ValueError:
-        return []
-    return [] if address.is_loopback else [str(ip_network(address))]

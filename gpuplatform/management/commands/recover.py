@@ -12,6 +12,7 @@ from gpuplatform.management.required import cluster_errors
 from gpuplatform.operations.provenance import applied_operation
 from gpuplatform.reconciliation import epoch
 from gpuplatform.reconciliation.heartbeats import FRESH_SECONDS, alive_parts
+from gpuplatform.tenants.recovery import recover_tenants
 from inventory.recovery import recover_pools
 from serverless.recovery import recover_functions
 from units.recovery import recover_units
@@ -56,7 +57,7 @@ class Command(BaseCommand):
 
     def _recover(self, *, dry_run: bool) -> None:
         cluster = get_cluster()
-        for recover in (recover_pools, recover_units, recover_functions):
+        for recover in (recover_tenants, recover_pools, recover_units, recover_functions):
             for line in recover(cluster, dry_run=dry_run):
                 self.stdout.write(line)
         if not dry_run:

@@ -183,6 +183,7 @@ ADDRESSES: Final = {
     "GPUUnit": "/api/v1/gpu-units/{name}",
     "UnitGroup": "/api/v1/unit-groups/{name}",
     "GPUSpec": "/api/v1/operator/gpu-specs/{name}",
+    "Tenant": "/api/v1/operator/tenants/{name}",
     "Node": "/api/v1/operator/nodes/{name}",
     "Operation": "/api/v1/operator/jobs/{name}?tenant={tenant}",
     "Function": "/api/v1/serverless/functions/{name}",

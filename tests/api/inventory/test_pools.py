@@ -459,3 +459,29 @@ def test_a_pool_created_with_kubectl_under_a_long_name_has_an_address(
 
     assert api.get(f"{POOLS}/{name}").status == 200
     assert api.delete(f"{POOLS}/{name}", operationID="del").status == 202
+
+
+@pytest.mark.parametrize(
+    "namespace", ["kube-system", "runtime-stock", "gpu-platform", "runtime-instance"]
+)
+def test_a_pool_is_not_created_in_a_reserved_namespace(
+    api: Api, cluster: FakeCluster, namespace: str
+) -> None:
+    answer = api.post(POOLS, create_body(namespace=namespace))
+
+    assert (answer.status, answer.code, answer.fields) == (400, "invalid_request", ["namespace"])
+    assert not Operation.objects.exists()
+
+
+def test_pools_are_created_in_the_configured_namespaces_and_others_are_kept(
+    api: Api, cluster: FakeCluster, settings: Settings
+) -> None:
+    accept_create(name="kept")
+    settings.POOL_NAMESPACES = ("pools",)
+
+    rejected = api.post(POOLS, create_body())
+    created = api.post(POOLS, create_body(namespace="pools"))
+    changed = api.patch(f"{POOLS}/kept", {"operationID": "change", "replicas": 3})
+
+    assert (rejected.status, rejected.fields) == (400, ["namespace"])
+    assert (created.status, changed.status) == (202, 202)

@@ -333,6 +333,16 @@ def test_deleted_function_drains_all_workers() -> None:
     assert plan(view(is_ending=True, min_workers=2), None, workers).stop == ("w0", "w1", "w2")
 
 
+def test_the_function_of_a_suspended_tenant_has_no_workers() -> None:
+    workers = crew(READY, STARTING, DRAINING)
+
+    planned = plan(view(is_suspended=True, min_workers=2), Demand(pending=5), workers)
+
+    assert (planned.start, planned.stop) == (0, ("w0", "w1"))
+    assert planned.status is not None
+    assert planned.status.reason == FunctionReason.TENANT_SUSPENDED
+
+
 def test_busy_workers_of_earlier_spec_are_replaced_one_at_a_time() -> None:
     function = view(generation=2, max_workers=9)
     idle = crew(READY, READY)

@@ -291,6 +291,12 @@ def test_images_have_defaults_of_the_release(process: Process) -> None:
     assert found.pull_secrets == ()
 
 
+def test_pool_namespaces_are_names_and_once(process: Process) -> None:
+    process.configure({**SOUND, "GPUPLATFORM_POOL_NAMESPACES": " pools, team,pools "})
+
+    assert load_environment().pool_namespaces == ("pools", "team")
+
+
 def test_pull_secrets_are_names_in_their_order_and_once(process: Process) -> None:
     process.configure({**SOUND, "GPUPLATFORM_PULL_SECRETS": " registry, mirror,,registry "})
 

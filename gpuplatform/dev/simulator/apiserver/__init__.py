@@ -6,6 +6,8 @@ Modules, from the bottom up: `errors` and `jsonpath`; `schema`, `expressions`, `
 `watch` (verbs); `dispatch` (HTTP); `controllers` (clients in the same process, with the
 scheduler). Only one thread uses the store, so the store needs no locks, and verbs do not await.
 
-Not simulated: RBAC, quota, storage, admission webhooks, conversion, protobuf, disruption budgets.
-The server rejects such requests with 404, 415 or 501.
+Not simulated: authorization, the enforcement of quotas and of limits, storage, admission webhooks,
+conversion, protobuf, disruption budgets. Role bindings, quotas and limit ranges are only stored,
+except that new pods get default requests. The server rejects other such requests with 404, 415 or
+501.
 """

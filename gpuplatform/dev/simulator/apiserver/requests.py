@@ -19,14 +19,18 @@ _NOT_SIMULATED = {
 }
 _OTHER_GROUPS = {
     *("authentication.k8s.io", "authorization.k8s.io", "autoscaling", "policy"),
-    *("rbac.authorization.k8s.io", "storage.k8s.io", "resource.k8s.io"),
+    *("storage.k8s.io", "resource.k8s.io"),
     *("admissionregistration.k8s.io", "discovery.k8s.io", "node.k8s.io"),
 }
 _OTHER_KINDS = {
     *((("apps", plural)) for plural in ("statefulsets", "daemonsets", "controllerrevisions")),
-    *(("", plural) for plural in ("persistentvolumes", "persistentvolumeclaims", "limitranges")),
-    *(("", plural) for plural in ("resourcequotas", "replicationcontrollers", "podtemplates")),
+    *(("", plural) for plural in ("persistentvolumes", "persistentvolumeclaims")),
+    *(("", plural) for plural in ("replicationcontrollers", "podtemplates")),
     ("batch", "cronjobs"),
+    *(
+        ("rbac.authorization.k8s.io", plural)
+        for plural in ("roles", "clusterroles", "clusterrolebindings")
+    ),
     *(("networking.k8s.io", plural) for plural in ("ingresses", "ingressclasses")),
 }
 """Kubernetes resources that are not simulated. Requests for them get 501."""

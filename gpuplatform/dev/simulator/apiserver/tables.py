@@ -233,6 +233,36 @@ def _count(field: str) -> Callable[[Manifest], int]:
     return lambda obj: int(obj.get("status", {}).get(field, 0))
 
 
+def _quota_cells(*, are_limits: bool) -> Callable[[Manifest], str]:
+    """Return the cell with the usage of a quota: of the limits, or of all other resources."""
+
+    def cell(quota: Manifest) -> str:
+        status = quota.get("status", {})
+        used = status.get("used", {})
+        return ", ".join(
+            f"{name}: {used.get(name, '0')}/{amount}"
+            for name, amount in sorted(status.get("hard", {}).items())
+            if name.startswith("limits.") == are_limits
+        )
+
+    return cell
+
+
+def _subjects(kind: str) -> Callable[[Manifest], str]:
+    """Return the cell with the subjects of a kind of a RoleBinding."""
+
+    def cell(binding: Manifest) -> str:
+        found = [one for one in binding.get("subjects", ()) if one.get("kind") == kind]
+        return ", ".join(
+            f"{one.get('namespace', '')}/{one['name']}"
+            if kind == "ServiceAccount"
+            else str(one["name"])
+            for one in found
+        )
+
+    return cell
+
+
 _CELLS: dict[str, Callable[[Manifest], Any]] = {
     "none": lambda _obj: "<none>",
     "age": lambda obj: age(obj["metadata"].get("creationTimestamp")),
@@ -265,5 +295,11 @@ _CELLS: dict[str, Callable[[Manifest], Any]] = {
     "images": lambda obj: _template(obj, "image"),
     "label_selector": _label_selector,
     "pod_selector": _pod_selector,
+    "quota_requests": _quota_cells(are_limits=False),
+    "quota_limits": _quota_cells(are_limits=True),
+    "bound_role": lambda obj: f"{obj['roleRef']['kind']}/{obj['roleRef']['name']}",
+    "bound_users": _subjects("User"),
+    "bound_groups": _subjects("Group"),
+    "bound_accounts": _subjects("ServiceAccount"),
     "global_default": lambda obj: bool(obj.get("globalDefault")),
 }

@@ -15,7 +15,7 @@ REGISTRY = Registry()
     [
         ("/apis/batch/v1/namespaces/a/cronjobs", "cronjobs.batch"),
         ("/apis/apps/v1/namespaces/a/statefulsets", "statefulsets.apps"),
-        ("/api/v1/namespaces/a/resourcequotas", "resourcequotas"),
+        ("/api/v1/namespaces/a/podtemplates", "podtemplates"),
         (
             "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews",
             "selfsubjectaccessreviews.authorization.k8s.io",

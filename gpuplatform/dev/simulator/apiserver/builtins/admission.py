@@ -19,6 +19,7 @@ def admit(store: Store, target: Target, obj: Manifest) -> None:
         ApiError: 403 if the priority class of a pod does not exist or has another priority.
     """
     if target.resource.key == ("", "pods"):
+        _request_defaults(store, target.namespace, obj)
         _set_priority(store, target, obj["spec"])
         _tolerate_failing_nodes(obj["spec"])
         obj["status"] = {"phase": "Pending", "qosClass": _qos_class(obj["spec"])}
@@ -36,6 +37,32 @@ def admit(store: Store, target: Target, obj: Manifest) -> None:
         _allocate(obj)
     elif target.resource.key == ("batch", "jobs"):
         generate_selector(obj)
+
+
+def _request_defaults(store: Store, namespace: str, pod: Manifest) -> None:
+    """Set the requests that containers omit from the LimitRanges of the namespace.
+
+    Source: the admission plugin LimitRanger of Kubernetes. Limits are not simulated.
+    """
+    ranges = [entry.object for entry in store.find(("", "limitranges"), namespace)]
+    items = [item for one in ranges for item in one["spec"]["limits"]]
+    defaults: Manifest = {}
+    for item in items:
+        if item["type"] == "Container":
+            defaults |= item.get("defaultRequest", {})
+    changes: list[str] = []
+    for field, noun in (("containers", "container"), ("initContainers", "init container")):
+        for container in pod["spec"].get(field, ()):
+            requests = container["resources"].get("requests", {})
+            added = {name: defaults[name] for name in sorted(defaults) if name not in requests}
+            if added:
+                container["resources"]["requests"] = {**requests, **added}
+                names = ", ".join(added)
+                changes.append(f"{names} request for {noun} {container['name']}")
+    if changes:
+        annotations = pod["metadata"].setdefault("annotations", {})
+        text = "LimitRanger plugin set: " + "; ".join(changes)
+        annotations["kubernetes.io/limit-ranger"] = text
 
 
 def _allocate(service: Manifest) -> None:

@@ -164,6 +164,32 @@ def _network_policy(policy: Manifest) -> None:
         spec["policyTypes"] = ["Ingress", "Egress"] if spec.get("egress") else ["Ingress"]
 
 
+def _role_binding(binding: Manifest) -> None:
+    """Set the API groups of the role and of users and groups."""
+    group = "rbac.authorization.k8s.io"
+    binding.setdefault("roleRef", {}).setdefault("apiGroup", group)
+    for subject in binding.get("subjects", ()):
+        if subject.get("kind") in {"User", "Group"}:
+            subject.setdefault("apiGroup", group)
+
+
+def _limit_range(limit_range: Manifest) -> None:
+    """Set the defaults of containers, each from the next stricter value."""
+    for item in limit_range.setdefault("spec", {}).get("limits") or ():
+        if item.get("type") != "Container":
+            continue
+        default = {**item.get("max", {}), **item.get("default", {})}
+        requests = {**item.get("min", {}), **default, **item.get("defaultRequest", {})}
+        for name, amounts in (("default", default), ("defaultRequest", requests)):
+            if amounts:
+                item[name] = amounts
+
+
+def _resource_quota(quota: Manifest) -> None:
+    quota.setdefault("spec", {})
+    quota.setdefault("status", {})
+
+
 def _definition(definition: Manifest) -> None:
     spec = definition.setdefault("spec", {})
     spec.setdefault("conversion", {"strategy": "None"})
@@ -184,5 +210,8 @@ _DEFAULTERS: dict[str, Defaulter] = {
     "Node": _node,
     "PriorityClass": _priority_class,
     "NetworkPolicy": _network_policy,
+    "RoleBinding": _role_binding,
+    "LimitRange": _limit_range,
+    "ResourceQuota": _resource_quota,
     "CustomResourceDefinition": _definition,
 }

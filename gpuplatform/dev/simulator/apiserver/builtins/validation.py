@@ -226,6 +226,11 @@ def _event(obj: Manifest, _old: Manifest | None) -> Iterator[FieldError]:
         )
 
 
+def _role_binding(obj: Manifest, old: Manifest | None) -> Iterator[FieldError]:
+    if old and obj["roleRef"] != old["roleRef"]:
+        yield invalid_value("roleRef", obj["roleRef"], "cannot change roleRef")
+
+
 _CHECKS: dict[str, Check] = {
     "Pod": pod_errors,
     "Deployment": _deployment,
@@ -237,5 +242,6 @@ _CHECKS: dict[str, Check] = {
     "Secret": secret_errors,
     "Node": _node,
     "Event": _event,
+    "RoleBinding": _role_binding,
     "CustomResourceDefinition": definition_errors,
 }
