@@ -33,6 +33,26 @@ class FieldError:
     message: str
 
 
+@dataclass(frozen=True, slots=True)
+class QuotaShortage:
+    """A limit of a tenant that does not allow a request. All values count the resource."""
+
+    resource: str
+    used: int
+    releasing: int
+    """The part of `used` that is being released."""
+    allowed: int
+    asked: int
+
+    @property
+    def text(self) -> str:
+        """The values for people."""
+        return (
+            f"{self.used} used, {self.releasing} being released, {self.allowed} allowed,"
+            f" {self.asked} asked"
+        )
+
+
 class PlatformError(Exception):
     """Base class of the errors of the platform."""
 
@@ -62,6 +82,7 @@ class PlatformError(Exception):
         self.details = tuple(details)
         self.retry_after = retry_after
         self.waiting: int | None = None
+        self.quota: tuple[QuotaShortage, ...] = ()
         self.context = dict(context or {})
 
     @classmethod
@@ -187,6 +208,34 @@ class QueueFull(RequestError):
     example_message = (
         "The maximum of 2000 requests waits for stock of the GPU spec 'h100-1g'. Try again later."
     )
+
+
+class QuotaExceeded(RequestError):
+    """A limit of the tenant does not allow the request."""
+
+    code = "quota_exceeded"
+    http_status = 409
+    next_step = (
+        "Retry with the same operationID when the tenant uses less, or ask an operator for a"
+        " higher limit."
+    )
+    example_message = (
+        "The tenant 'default' has reached its limit of gpus: 6 used, 2 being released, 6 allowed,"
+        " 1 asked. Release some, or ask an operator for a higher limit."
+    )
+    example_details = (FieldError("gpus", "6 used, 2 being released, 6 allowed, 1 asked"),)
+
+    @classmethod
+    def of(cls, tenant: str, shortages: Sequence[QuotaShortage]) -> Self:
+        """Return the error for the limits that do not allow a request of a tenant."""
+        first = shortages[0]
+        error = cls(
+            f"The tenant '{tenant}' has reached its limit of {first.resource}: {first.text}."
+            " Release some, or ask an operator for a higher limit.",
+            details=[FieldError(one.resource, one.text) for one in shortages],
+        )
+        error.quota = tuple(shortages)
+        return error
 
 
 class StaleEtag(RequestError):

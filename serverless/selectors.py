@@ -8,6 +8,8 @@ from django.db.models.functions import Now
 
 from gpuplatform.errors import NotFound
 from gpuplatform.tenancy.models import Tenant
+from gpuplatform.tenancy.quota import Usage
+from gpuplatform.tenancy.resources import Resource
 from serverless.core.workers import function_of
 from serverless.models import OPEN, WEBHOOK_OUTBOX, Function, Invocation
 from serverless.phases import WebhookState
@@ -26,6 +28,25 @@ def functions_live() -> QuerySet[Function]:
 def functions_of(tenant: Tenant) -> QuerySet[Function]:
     """Return the tenant's functions, newest first."""
     return functions_live().filter(tenant=tenant)
+
+
+def functions_usage(tenant: int) -> Usage:
+    """Return the number of functions of a tenant, and of those that are being deleted."""
+    rows = Function.objects.filter(tenant=tenant, deleted_at__isnull=True)
+    return Usage(rows.count(), rows.filter(deletion_requested_at__isnull=False).count())
+
+
+def serverless_used(tenants: Collection[int]) -> dict[int, dict[str, Usage]]:
+    """Return the use of functions and open invocations by tenant."""
+    return {
+        tenant: {
+            Resource.FUNCTIONS: functions_usage(tenant),
+            Resource.OPEN_INVOCATIONS: Usage(
+                Invocation.objects.filter(OPEN, tenant=tenant).count()
+            ),
+        }
+        for tenant in tenants
+    }
 
 
 def function_named(rows: QuerySet[Function], request_id: str) -> Function:

@@ -81,6 +81,12 @@ class GpuUnit(MirrorRow):
     spec_name = models.CharField(max_length=63, blank=True, help_text="Name of the GPU spec.")
     image = models.CharField(max_length=512, blank=True, help_text="Container image.")
     gpu = models.PositiveIntegerField(default=0, help_text="Number of GPUs of the pod.")
+    gpus_seen = models.PositiveIntegerField(
+        default=0,
+        db_default=0,
+        help_text="For active units: GPUs of pods that were not observed absent yet. They count to"
+        " the limits of the tenant, also if the row is closed.",
+    )
     resource_name = models.CharField(
         max_length=EXTENDED_RESOURCE_MAX,
         default=GPU_RESOURCE,
@@ -237,6 +243,13 @@ class GpuUnit(MirrorRow):
                 fields=["node"], name="gpu_unit_of_node", condition=Q(deleted_at__isnull=True)
             ),
             models.Index(fields=["spec_name"], name="gpu_unit_preemptible", condition=PREEMPTIBLE),
+            # For the limits of tenants.
+            models.Index(fields=["tenant"], name="gpu_unit_counted", condition=Q(gpus_seen__gt=0)),
+            models.Index(
+                fields=["tenant"],
+                name="gpu_unit_of_tenant",
+                condition=Q(role=UnitRole.ACTIVE, deleted_at__isnull=True),
+            ),
             models.Index(
                 fields=["consumed_by"], name="gpu_unit_consumed", condition=~Q(consumed_by="")
             ),

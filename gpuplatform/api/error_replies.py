@@ -23,14 +23,25 @@ class ErrorDetail(Reply):
     message: str = Field(description="Description of the error.", examples=["Is required."])
 
 
-def _waiting_is_optional(schema: dict[str, Any]) -> None:
+class QuotaValues(Reply):
+    """A limit of the tenant that does not allow the request."""
+
+    resource: str = Field(description="Resource that is limited.", examples=["gpus"])
+    used: int = Field(description="Number in use.", examples=[6])
+    releasing: int = Field(description="Part that is being released.", examples=[2])
+    allowed: int = Field(description="Limit.", examples=[6])
+    asked: int = Field(description="Number that the request needs.", examples=[1])
+
+
+def _some_are_optional(schema: dict[str, Any]) -> None:
     schema["required"].remove("waiting")
+    schema["required"].remove("quota")
 
 
 class ErrorBody(Reply):
     """An error with a machine-readable code and a human-readable message."""
 
-    model_config = ConfigDict(json_schema_extra=_waiting_is_optional)
+    model_config = ConfigDict(json_schema_extra=_some_are_optional)
 
     code: str = Field(
         description="Stable, machine-readable code of the error.",
@@ -47,6 +58,11 @@ class ErrorBody(Reply):
     waiting: int = Field(
         default=0,
         description="Number of waiting requests; only with `insufficient_capacity`.",
+    )
+    quota: list[QuotaValues] = Field(
+        default_factory=list,
+        description="Limits of the tenant; only with `quota_exceeded`.",
+        examples=[[]],
     )
     trace_id: str = Field(
         description="ID of the HTTP request in the platform's log. It equals the response header"

@@ -32,7 +32,7 @@ from gpuplatform.kube.modes import get_cluster
 from gpuplatform.locks import take_turn
 from gpuplatform.operations.hashing import HASH_VERSION, request_hash
 from gpuplatform.operations.models import Operation
-from gpuplatform.operations.phases import ENDED_PHASES, OperationPhase
+from gpuplatform.operations.phases import ENDED_PHASES, OPEN_PHASES, OperationPhase
 from gpuplatform.operations.provenance import (
     HASH_VERSION_ANNOTATION,
     OPERATION_ID_ANNOTATION,
@@ -44,6 +44,8 @@ from gpuplatform.queueing import Queue, Urgency, enqueue_after_commit
 from gpuplatform.reconciliation import gate
 from gpuplatform.tenancy.actor import current_actor
 from gpuplatform.tenancy.models import Tenant
+from gpuplatform.tenancy.quota import Ask, Usage, limits_of, quota_check
+from gpuplatform.tenancy.resources import Resource
 
 DELETION_SECONDS = 5
 """Seconds after which a caller can retry to use the name of an object that is being deleted."""
@@ -81,6 +83,9 @@ class Request:
     payload: Mapping[str, Any] = field(default_factory=dict)
     urgency: Urgency = Urgency.NEXT
     """Priority of the operation in the queue."""
+    is_limited: bool = False
+    """Whether the limits of the tenant apply: to operations of tenants that start or change
+    something. An operation that releases something, or of an operator, is never refused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +115,7 @@ def operation_accept(
 
     Raises:
         OperationConflict: If the operationID belongs to another request.
+        QuotaExceeded: If a limit of the tenant does not allow the request.
         OperatorUnavailable: If the platform runs without a cluster.
         RecoveryNeeded: If the cluster and the database do not match.
     """
@@ -245,12 +251,30 @@ def _accept_new(
         operation = _insert(request)
         if operation is None:
             return None
+        if request.is_limited:
+            _check_limits(operation)
         operation.object_row = prepare(operation)
         Operation.objects.filter(id=operation.pk).update(object_row=operation.object_row)
         enqueue_after_commit(
             OperationTask.RUN, operation.pk, queue=Queue.OPERATIONS, urgency=request.urgency
         )
         return operation
+
+
+def _check_limits(operation: Operation) -> None:
+    """Read the limits of the tenant, and check the number of its open operations.
+
+    The limits are read after the insert, in a statement of their own: the insert waits for a
+    change of limits in progress, and later changes wait for this transaction.
+    """
+    tenant = operation.tenant
+
+    def count() -> Usage:
+        others = Operation.objects.filter(tenant=tenant, phase__in=OPEN_PHASES)
+        return Usage(others.exclude(pk=operation.pk).count())
+
+    operation.limits = limits_of(tenant.pk)
+    quota_check(tenant, operation.limits, [Ask(Resource.OPEN_OPERATIONS, 1, count)])
 
 
 def _expected_hash(request: Request, version: int) -> str | None:

@@ -59,6 +59,7 @@ INSTALLED_APPS = [
     "gpuplatform.samples.apps.SamplesConfig",
     "gpuplatform.schedules.apps.SchedulesConfig",
     "gpuplatform.operations.apps.OperationsConfig",
+    "gpuplatform.quotas.apps.QuotasConfig",
     "inventory.apps.InventoryConfig",
     "units.apps.UnitsConfig",
     "serverless.apps.ServerlessConfig",

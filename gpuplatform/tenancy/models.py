@@ -6,6 +6,8 @@ from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from typing_extensions import override
 
+from gpuplatform.tenancy.limit_models import TenantLimit as TenantLimit  # noqa: PLC0414 - a table
+
 DEFAULT_TENANT_NAME = "default"
 
 

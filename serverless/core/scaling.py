@@ -56,6 +56,8 @@ class Worker:
     """The reason why the worker failed."""
     cause: str = ""
     """The `StartupCause` of the failure."""
+    is_barred: bool = False
+    """Whether the worker waits because the tenant has reached a limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,9 +200,34 @@ def without_stock(
     return _no_capacity(function, ready, stock_missing(spec_name), now)
 
 
+def quota_reached(spec_name: str) -> str:
+    """Return the message about a worker that waits because of a limit of the tenant."""
+    return (
+        f"The tenant has reached its limit of GPUs for the GPU spec '{spec_name}'. Invocations"
+        " remain queued."
+    )
+
+
 def stock_missing(spec_name: str) -> str:
     """Return the message about a worker that waits for stock."""
     return f"No stock of the GPU spec '{spec_name}' is ready. Invocations remain queued."
+
+
+def without_quota(
+    function: FunctionView, workers: Sequence[Worker], message: str, now: datetime
+) -> tuple[Status, Backoff]:
+    """Return the status and the backoff of a function whose tenant has reached a limit.
+
+    `message` names the limit. A failure of the last starts remains the reason, as in
+    `without_capacity`.
+    """
+    failures = function.start_failures + 1
+    seconds = backoff_seconds(failures, longest=MAX_BACKOFF_WITHOUT_CAPACITY)
+    backoff = Backoff(failures, now + timedelta(seconds=seconds))
+    ready = len(_of(workers, WorkerState.READY))
+    if function.cannot_start and not ready:
+        return _failed(function), backoff
+    return _no_capacity(function, ready, message, now, FunctionReason.QUOTA_REACHED), backoff
 
 
 def without_spec(
@@ -307,7 +334,9 @@ def _status(
         return _ready(demand, ready)
     waiting = _of(workers, WorkerState.WAITING)
     if waiting:
-        return _no_capacity(function, ready, waiting[0].message, now)
+        first = waiting[0]
+        barred = FunctionReason.QUOTA_REACHED if first.is_barred else FunctionReason.NO_CAPACITY
+        return _no_capacity(function, ready, first.message, now, barred)
     if _of(workers, WorkerState.STARTING) or failed:
         return _activating(ready, needed)
     return _missing(function, ready, needed, now)
@@ -317,8 +346,9 @@ def _missing(function: FunctionView, ready: int, needed: int, now: datetime) -> 
     """Return the status while workers are missing and none is starting."""
     if function.cannot_start:
         return replace(_failed(function), phase=FunctionPhase.PROGRESSING)
-    if function.start_failures and function.reason == FunctionReason.NO_CAPACITY:
-        return _no_capacity(function, ready, function.message, now)
+    for reason in (FunctionReason.NO_CAPACITY, FunctionReason.QUOTA_REACHED):
+        if function.start_failures and function.reason == reason:
+            return _no_capacity(function, ready, function.message, now, reason)
     if function.start_failures and function.reason == FunctionReason.SPEC_UNAVAILABLE:
         return _no_spec(ready, function.message)
     return _activating(ready, needed)
@@ -329,16 +359,22 @@ def _no_spec(ready: int, message: str) -> Status:
     return Status(phase, FunctionReason.SPEC_UNAVAILABLE, message)
 
 
-def _no_capacity(function: FunctionView, ready: int, message: str, now: datetime) -> Status:
-    """Return the status without stock.
+def _no_capacity(
+    function: FunctionView,
+    ready: int,
+    message: str,
+    now: datetime,
+    reason: FunctionReason = FunctionReason.NO_CAPACITY,
+) -> Status:
+    """Return the status without stock, or with a limit of the tenant that is reached.
 
     The phase is `Failed` after `CAPACITY_GRACE` if no worker is ready, otherwise `Progressing`.
     """
-    had_none = function.reason == FunctionReason.NO_CAPACITY
+    had_none = function.reason == reason
     has_failed = function.phase == FunctionPhase.FAILED
     is_over = had_none and (has_failed or now - (function.since or now) >= CAPACITY_GRACE)
     phase = FunctionPhase.FAILED if is_over and not ready else FunctionPhase.PROGRESSING
-    return Status(phase, FunctionReason.NO_CAPACITY, message)
+    return Status(phase, reason, message)
 
 
 def _failed(source: FunctionView | Worker) -> Status:

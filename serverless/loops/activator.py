@@ -15,7 +15,7 @@ from typing import Final
 from django.conf import settings
 
 from gpuplatform import clock
-from gpuplatform.errors import InvalidSpec, PlatformError, QueueFull
+from gpuplatform.errors import InvalidSpec, PlatformError, QueueFull, QuotaExceeded
 from gpuplatform.kube.client import Cluster
 from gpuplatform.kube.elector import Elector
 from gpuplatform.kube.kinds import ACTIVATOR_LEASE
@@ -30,6 +30,7 @@ from serverless.core.scaling import (
     Status,
     plan_workers,
     without_capacity,
+    without_quota,
     without_spec,
     without_stock,
     workers_needed,
@@ -152,6 +153,9 @@ class Activator:
         for started in range(plan.start):
             try:
                 result = worker_start(function, observed=observed.units + started)
+            except QuotaExceeded as error:
+                found = without_quota(view, observed.workers, str(error), clock.now())
+                return replace(plan, status=found[0], backoff=found[1])
             except (QueueFull, InvalidSpec) as error:
                 return self._without_start(observed, view, plan, error)
             if result is WorkerStart.CHANGED:

@@ -14,7 +14,13 @@ from gpuplatform.api.pagination import mapped, paginate
 from gpuplatform.api.query import DeletionQuery, PageQuery, Word
 from gpuplatform.api.schema import Reply
 from gpuplatform.api.views import ApiView
-from gpuplatform.errors import InsufficientCapacity, NameConflict, NotFound, QueueFull
+from gpuplatform.errors import (
+    InsufficientCapacity,
+    NameConflict,
+    NotFound,
+    QueueFull,
+    QuotaExceeded,
+)
 from gpuplatform.operations.api.replies import accepted, accepted_reply
 from gpuplatform.operations.api.resources import Message
 from gpuplatform.operations.api.serializers import QueueReply
@@ -127,7 +133,7 @@ class UnitGroups(ApiView):
         tag=_TAG,
         body=UnitGroupCreate,
         replies=accepted(UnitOperation.GROUP_CREATE, *_GROUP, namespace=_NAMESPACE, total=_SIZE),
-        errors=[InsufficientCapacity, NameConflict, QueueFull],
+        errors=[InsufficientCapacity, NameConflict, QueueFull, QuotaExceeded],
     )
     def post(self, request: Request, *, body: UnitGroupCreate) -> Response:
         """Accept a request to create the units `<name>-<rank>`, and claim stock for all of them.

@@ -16,6 +16,7 @@ from gpuplatform.errors import (
     OperatorUnavailable,
     PhaseConflict,
     QueueFull,
+    QuotaExceeded,
     StaleEtag,
 )
 from gpuplatform.operations.api.replies import accepted, accepted_reply
@@ -75,7 +76,7 @@ class GpuUnits(ApiView):
         tag=_TAG,
         body=GpuUnitCreate,
         replies=accepted(UnitOperation.CREATE, *_UNIT, namespace=_NAMESPACE),
-        errors=[InsufficientCapacity, NameConflict, QueueFull],
+        errors=[InsufficientCapacity, NameConflict, QueueFull, QuotaExceeded],
     )
     def post(self, request: Request, *, body: GpuUnitCreate) -> Response:
         """Accept a request to create a unit, and claim a stock unit.
@@ -112,7 +113,7 @@ class GpuUnitDetail(ApiView):
         body=GpuUnitUpdate,
         query=UnitQuery,
         replies=accepted(UnitOperation.UPDATE, *_UNIT, namespace=_NAMESPACE),
-        errors=[NotFound, PhaseConflict, StaleEtag],
+        errors=[NotFound, PhaseConflict, QuotaExceeded, StaleEtag],
         headers=[IF_MATCH_HEADER],
     )
     def put(
@@ -175,7 +176,7 @@ class GpuUnitStart(ApiView):
         body=UnitStart,
         query=UnitQuery,
         replies=accepted(UnitOperation.START, *_UNIT, namespace=_NAMESPACE),
-        errors=[NotFound, PhaseConflict],
+        errors=[NotFound, PhaseConflict, QuotaExceeded],
     )
     def post(self, request: Request, *, name: str, body: UnitStart, query: UnitQuery) -> Response:
         """Accept a request to start the unit.

@@ -27,7 +27,7 @@ from units.history import append_history
 from units.mirror import spec_columns
 from units.models import CapacityRequest, GpuUnit
 from units.phases import RequestPhase, UnitRole
-from units.requests import GpuUnitCreate, GpuUnitUpdate, Wait
+from units.requests import GpuUnitCreate, GpuUnitUpdate, Wait, WorkerUnitCreate
 from units.selectors import stock_withheld, unit_get
 from units.services.names import UNIT_KIND, UnitOperation
 from units.services.queue import (
@@ -35,11 +35,13 @@ from units.services.queue import (
     Claim,
     Wanted,
     accept_in_line,
+    claim_within,
     earlier_operations,
     request_open,
     supersede,
     wanted_by,
 )
+from units.services.quota import check_units, gpu_quota
 
 
 def unit_create(*, tenant: Tenant, body: GpuUnitCreate) -> Accepted:
@@ -55,6 +57,8 @@ def unit_create(*, tenant: Tenant, body: GpuUnitCreate) -> Accepted:
         InsufficientCapacity: If no stock unit of the GPU spec can be claimed, or if the named
             stock unit cannot be claimed; the request does not wait.
         QueueFull: If too many requests wait for stock of the GPU spec.
+        QuotaExceeded: If a limit of the tenant does not allow the unit now or, if the request
+            waits, ever.
         OperationConflict: If the operationID belongs to another request.
     """
     body.check_namespace(tenant.namespace)
@@ -64,7 +68,12 @@ def unit_create(*, tenant: Tenant, body: GpuUnitCreate) -> Accepted:
         if body.priority:
             rows = Tenant.objects.filter(pk=tenant.pk)
             body.check_priority(rows.values_list("max_priority", flat=True).get())
-        spec_requested(body.spec_name)
+        spec = spec_requested(body.spec_name)
+        is_worker = isinstance(body, WorkerUnitCreate)
+        check_units(operation, 1, is_worker=is_worker)
+        quota = gpu_quota(operation, operation.limits, body.spec_name)
+        # The activator asks again later: a worker never waits for a limit.
+        (quota.check if body.wait is None or is_worker else quota.check_size)(spec.gpu)
         unit = _insert(operation, body)
         wanted = Wanted(
             body.spec_name,
@@ -73,7 +82,7 @@ def unit_create(*, tenant: Tenant, body: GpuUnitCreate) -> Accepted:
             priority=body.priority,
             is_preemptible=body.preemptible,
         )
-        claimed = claim(operation, wanted)
+        claimed = claim_within(quota, claim, operation, wanted, spec.gpu)
         if claimed.stock is None and body.wait is None:
             count(CLAIMS_REFUSED, kind=UnitOperation.CREATE)
             raise _insufficient(body, claimed.waiting)
@@ -86,7 +95,10 @@ def unit_create(*, tenant: Tenant, body: GpuUnitCreate) -> Accepted:
             request_open(operation, unit, wanted, body.wait.duration, is_limited=True)
         return unit.pk
 
-    request = _request(tenant, UnitOperation.CREATE, body.operation_id, body.name, body.payload())
+    payload = body.payload()
+    request = _request(
+        tenant, UnitOperation.CREATE, body.operation_id, body.name, payload, is_limited=True
+    )
     return accept_in_line(request, prepare, spec_name=body.spec_name)
 
 
@@ -108,7 +120,9 @@ def unit_update(
         body.applied_to(unit.spec)
 
     payload = body.payload() | ({} if etag is None else {IF_MATCH: etag})
-    request = _request(tenant, UnitOperation.UPDATE, body.operation_id, name, payload)
+    request = _request(
+        tenant, UnitOperation.UPDATE, body.operation_id, name, payload, is_limited=True
+    )
     return operation_accept(request, prepare=_changing(tenant, name, check))
 
 
@@ -148,20 +162,25 @@ def unit_start(
         NotFound: If the unit does not exist.
         PhaseConflict: If the unit is being deleted or belongs to a group, or if an earlier start
             waits for stock.
+        QuotaExceeded: If the unit needs more than a limit of the tenant. If the tenant uses too
+            much now, the start waits.
     """
     lock = _changing(tenant, name, _can_start)
 
     def prepare(operation: Operation, claim: Claim) -> int:
+        found = unit_get(tenant.namespace, name)  # Rule `unitafter`: the tenant is locked first.
+        quota = gpu_quota(operation, operation.limits, found.spec_name, unit=found.pk)
         row_id = lock(operation)
         unit = GpuUnit.objects.get(pk=row_id)
+        quota.check_size(unit.gpu)
         wanted = wanted_by(unit)
-        if claim(operation, wanted).stock is None:
+        if claim_within(quota, claim, operation, wanted, unit.gpu).stock is None:
             lasts = DEFAULT_WAIT if wait is None else wait.duration
             request_open(operation, unit, wanted, lasts, is_limited=False)
         return row_id
 
     payload = {} if wait is None else {"wait": wait.normalised()}
-    request = _request(tenant, UnitOperation.START, operation_id, name, payload)
+    request = _request(tenant, UnitOperation.START, operation_id, name, payload, is_limited=True)
     return accept_in_line(request, prepare)
 
 
@@ -289,6 +308,10 @@ def _request(
     operation_id: str,
     name: str,
     payload: Mapping[str, Any] | None = None,
+    *,
+    is_limited: bool = False,
 ) -> Request:
-    namespace = tenant.namespace
-    return Request(tenant, operation_id, kind, UNIT_KIND, namespace, name, payload=payload or {})
+    place = (UNIT_KIND, tenant.namespace, name)
+    return Request(
+        tenant, operation_id, kind, *place, payload=payload or {}, is_limited=is_limited
+    )

@@ -184,6 +184,7 @@ ADDRESSES: Final = {
     "GPUSpec": "/api/v1/operator/gpu-specs/{name}",
     "Node": "/api/v1/operator/nodes/{name}",
     "Operation": "/api/v1/operator/jobs/{name}?tenant={tenant}",
+    "Tenant": "/api/v1/operator/tenants/{name}/limits",
     "Function": "/api/v1/serverless/functions/{name}",
     "Invocation": "/api/v1/serverless/invocations/{name}",
 }
