@@ -23,7 +23,7 @@ from units.models import GpuUnit
 from units.phases import UnitRole
 from units.void_starts import START_KIND
 
-_CLAIMING: Final = ("unit.create", START_KIND, GROUP_CREATE_KIND)
+CLAIMING: Final = ("unit.create", START_KIND, GROUP_CREATE_KIND)
 """The kinds of operation whose claims are for units of the tenant of the operation."""
 
 _COUNTED: Final = """
@@ -100,7 +100,7 @@ def gpus_counted(tenants: Iterable[int], *, unit: int = 0) -> dict[int, GpuCount
         "tenants": wanted,
         "unit": unit,
         "phases": sorted(OPEN_PHASES),
-        "kinds": list(_CLAIMING),
+        "kinds": list(CLAIMING),
         "group": GROUP_CREATE_KIND,
     }
     with connection.cursor() as cursor:
