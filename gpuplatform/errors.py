@@ -46,7 +46,7 @@ class QuotaShortage:
 
     @property
     def text(self) -> str:
-        """The values for people."""
+        """The values as a text."""
         return (
             f"{self.used} used, {self.releasing} being released, {self.allowed} allowed,"
             f" {self.asked} asked"

@@ -26,11 +26,11 @@ class ErrorDetail(Reply):
 class QuotaValues(Reply):
     """A limit of the tenant that does not allow the request."""
 
-    resource: str = Field(description="Resource that is limited.", examples=["gpus"])
-    used: int = Field(description="Number in use.", examples=[6])
-    releasing: int = Field(description="Part that is being released.", examples=[2])
-    allowed: int = Field(description="Limit.", examples=[6])
-    asked: int = Field(description="Number that the request needs.", examples=[1])
+    resource: str = Field(description="Resource.")
+    used: int = Field(description="Number in use.")
+    releasing: int = Field(description="Part of `used` that is being released.")
+    allowed: int = Field(description="Limit.")
+    asked: int = Field(description="Number that is requested.")
 
 
 def _some_are_optional(schema: dict[str, Any]) -> None:

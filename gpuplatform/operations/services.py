@@ -85,7 +85,7 @@ class Request:
     """Priority of the operation in the queue."""
     is_limited: bool = False
     """Whether the limits of the tenant apply: to operations of tenants that start or change
-    something. An operation that releases something, or of an operator, is never refused."""
+    something. They never apply to an operation that releases something, or of an operator."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,8 +264,8 @@ def _accept_new(
 def _check_limits(operation: Operation) -> None:
     """Read the limits of the tenant, and check the number of its open operations.
 
-    The limits are read after the insert, in a statement of their own: the insert waits for a
-    change of limits in progress, and later changes wait for this transaction.
+    The limits are read after the insert, in a separate statement: the insert waits for a change
+    of limits in progress, and later changes wait for this transaction.
     """
     tenant = operation.tenant
 

@@ -13,7 +13,6 @@ class TenantState:
     """The limits of a tenant and what it uses, by resource."""
 
     name: str
-    namespace: str
     limits: dict[str, int]
     used: dict[str, int]
     """What is in use. A resource that is neither used nor limited is absent."""
@@ -28,7 +27,6 @@ def tenant_state(tenant: Tenant) -> TenantState:
     used = {name: usage.get(name, Usage()) for name in names}
     return TenantState(
         name=tenant.name,
-        namespace=tenant.namespace,
         limits=limits,
         used={name: one.used for name, one in used.items()},
         releasing={name: one.releasing for name, one in used.items() if one.releasing},

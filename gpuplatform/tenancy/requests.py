@@ -43,7 +43,7 @@ def _checked(limits: dict[str, int]) -> dict[str, int]:
     return dict(sorted(limits.items()))
 
 
-Limits = Annotated[dict[str, int], AfterValidator(_checked), Field(max_length=MAX_LIMITS)]
+Limits = Annotated[dict[str, int], Field(max_length=MAX_LIMITS), AfterValidator(_checked)]
 
 
 class TenantLimitsBody(OperationBody):
@@ -65,7 +65,7 @@ _Limit = Annotated[int, Field(ge=0, le=HIGHEST_LIMIT)]
 
 
 class TenantLimitsForm(OperationBody):
-    """The limits of a tenant in the form of the admin. An empty field is no limit."""
+    """The form of the limits of a tenant. A resource with an empty field is not limited."""
 
     gpus: _Limit | None = Field(default=None, description="GPUs of all units.")
     units: _Limit | None = Field(

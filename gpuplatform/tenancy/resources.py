@@ -38,7 +38,7 @@ def spec_resource(spec_name: str) -> str:
 
 
 def is_of_gpus(resource: str) -> bool:
-    """Return whether a resource counts GPUs: all of them, or those of a GPU spec."""
+    """Return whether a resource counts GPUs, of all GPU specs or of one."""
     return resource == Resource.GPUS or resource.startswith(_SPEC_PREFIX)
 
 

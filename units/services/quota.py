@@ -54,7 +54,7 @@ class GpuQuota:
         return not self._shortages(gpus)
 
     def _shortages(self, gpus: int) -> list[QuotaShortage]:
-        """Return the limits that do not allow it. What the unit has already counts once."""
+        """Return the limits that do not allow it. The GPUs of the unit count only once."""
         further = max(gpus - self.count.own, 0)
         return [
             QuotaShortage(resource, *usage, allowed, gpus)
@@ -66,7 +66,7 @@ class GpuQuota:
 def gpu_quota(
     operation: Operation, limits: Mapping[str, int], spec_name: str, *, unit: int = 0
 ) -> GpuQuota:
-    """Return what the limits allow, and keep that until the commit.
+    """Return the quota for a unit or group, which remains valid until the commit.
 
     Args:
         operation: The operation, whose tenant is locked if its GPUs are limited.

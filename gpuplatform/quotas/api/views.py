@@ -12,7 +12,7 @@ from gpuplatform.api.schema import Reply
 from gpuplatform.api.views import ApiView
 from gpuplatform.errors import NotFound, StaleEtag
 from gpuplatform.operations.api.replies import accepted, accepted_reply
-from gpuplatform.quotas.selectors import TenantState, tenant_state
+from gpuplatform.quotas.selectors import tenant_state
 from gpuplatform.quotas.services import (
     LIMITS_KIND,
     TENANT_KIND,
@@ -30,17 +30,11 @@ class TenantStateReply(Reply):
     """The limits of a tenant and what it uses, by resource."""
 
     name: str = Field(description="Name of the tenant.", examples=["default"])
-    namespace: str = Field(description="Namespace of its units.", examples=["tenant-default"])
     limits: dict[str, int] = Field(description="Limits.", examples=[{"gpus": 8}])
     used: dict[str, int] = Field(description="Numbers in use.", examples=[{"gpus": 6}])
     releasing: dict[str, int] = Field(
         description="Parts of `used` that are being released.", examples=[{"gpus": 2}]
     )
-
-
-def _reply(state: TenantState) -> Response:
-    headers = etag_header(limits_version(state.limits))
-    return Response(TenantStateReply.model_validate(state), headers=headers)
 
 
 class TenantLimits(ApiView):
@@ -56,7 +50,9 @@ class TenantLimits(ApiView):
     )
     def get(self, request: Request, *, name: str) -> Response:
         """Return the limits of the tenant and what it uses."""
-        return _reply(tenant_state(tenant_by_name(name)))
+        state = tenant_state(tenant_by_name(name))
+        headers = etag_header(limits_version(state.limits))
+        return Response(TenantStateReply.model_validate(state), headers=headers)
 
     @Endpoint(
         id="setTenantLimits",
@@ -82,8 +78,8 @@ class OwnTenant(ApiView):
         summary="Read the limits of the own tenant and what it uses",
         tag=_TAG,
         replies={200: TenantStateReply},
-        headers=[ETAG_HEADER],
     )
     def get(self, request: Request) -> Response:
-        """Return the limits of the tenant of the caller and what it uses."""
-        return _reply(tenant_state(caller_of(request).tenant))
+        """Return the limits of the own tenant and what it uses."""
+        state = tenant_state(caller_of(request).tenant)
+        return Response(TenantStateReply.model_validate(state))

@@ -1,4 +1,4 @@
-"""The limits of tenants for units: what counts, what is refused, and what waits."""
+"""The limits of tenants for units: what counts, what is rejected, and what waits."""
 
 from collections.abc import Callable
 
@@ -31,8 +31,8 @@ pytestmark = pytest.mark.django_db
 WAIT = {"wait": {"maxSeconds": 600}}
 
 
-def refused(call: Callable[[], object]) -> tuple[QuotaShortage, ...]:
-    """Return the values of the refusal. It leaves no operation and no unit."""
+def rejected(call: Callable[[], object]) -> tuple[QuotaShortage, ...]:
+    """Return the values of the rejection. It leaves no operation and no unit."""
 
     def rows() -> tuple[int, int, int]:
         claims = GpuUnit.objects.filter(claimed_by__isnull=False)
@@ -56,13 +56,13 @@ def reasons() -> dict[str, str]:
     return {row.name: row.reason for row in rows}
 
 
-def test_a_create_beyond_a_limit_is_refused_with_the_values(world: UnitWorld) -> None:
+def test_a_create_beyond_a_limit_is_rejected_with_the_values(world: UnitWorld) -> None:
     world.seed(3)
     limit(gpus=1)
     world.create("a")
 
-    assert refused(lambda: world.create("b")) == (QuotaShortage("gpus", 1, 0, 1, 1),)
-    assert refused(lambda: world.create("b")) == (QuotaShortage("gpus", 1, 0, 1, 1),)
+    assert rejected(lambda: world.create("b")) == (QuotaShortage("gpus", 1, 0, 1, 1),)
+    assert rejected(lambda: world.create("b")) == (QuotaShortage("gpus", 1, 0, 1, 1),)
 
 
 def test_the_limit_of_a_gpu_spec_does_not_limit_another_one(world: UnitWorld) -> None:
@@ -70,7 +70,7 @@ def test_the_limit_of_a_gpu_spec_does_not_limit_another_one(world: UnitWorld) ->
     world.seed(1, "g2.1")
     limit_all(tenant_by_name(), {"gpus": 2, "gpus.g1.1": 0})
 
-    assert refused(lambda: world.create("a")) == (QuotaShortage("gpus.g1.1", 0, 0, 0, 1),)
+    assert rejected(lambda: world.create("a")) == (QuotaShortage("gpus.g1.1", 0, 0, 0, 1),)
     world.create("b", specName="g2.1")
     assert used("gpus.g2.1") == Usage(1)
 
@@ -84,7 +84,7 @@ def test_a_waiting_unit_counts_to_units_and_operations_but_not_to_gpus(
 
     assert used("gpus") == Usage()
     assert used(resource) == Usage(1)
-    assert refused(lambda: world.create("b", **WAIT)) == (QuotaShortage(resource, 1, 0, 1, 1),)
+    assert rejected(lambda: world.create("b", **WAIT)) == (QuotaShortage(resource, 1, 0, 1, 1),)
     world.delete("waits")
 
 
@@ -97,7 +97,7 @@ def test_gpus_count_until_the_pods_are_observed_absent(world: UnitWorld) -> None
 
     world.finish(world.stop("a"))
     assert used("gpus") == Usage(1, releasing=1)
-    assert refused(lambda: world.create("b")) == (QuotaShortage("gpus", 1, 1, 1, 1),)
+    assert rejected(lambda: world.create("b")) == (QuotaShortage("gpus", 1, 1, 1, 1),)
     world.work()
     assert used("gpus") == Usage()
 
@@ -200,7 +200,7 @@ def test_a_request_for_more_than_the_limit_never_waits(world: UnitWorld) -> None
     spec_row(SPEC, gpu=2)
     limit(gpus=1)
 
-    assert refused(lambda: world.create("a", **WAIT)) == (QuotaShortage("gpus", 0, 0, 1, 2),)
+    assert rejected(lambda: world.create("a", **WAIT)) == (QuotaShortage("gpus", 0, 0, 1, 2),)
 
 
 def test_stock_with_more_gpus_than_the_catalogue_is_not_claimed_beyond_a_limit(
@@ -210,7 +210,7 @@ def test_stock_with_more_gpus_than_the_catalogue_is_not_claimed_beyond_a_limit(
     GpuUnit.objects.update(gpu=4)
     limit(gpus=2)
 
-    assert refused(lambda: world.create("a")) == (QuotaShortage("gpus", 0, 0, 2, 4),)
+    assert rejected(lambda: world.create("a")) == (QuotaShortage("gpus", 0, 0, 2, 4),)
 
 
 def test_a_lower_limit_stops_nothing_and_nothing_new_starts(world: UnitWorld) -> None:
@@ -224,7 +224,7 @@ def test_a_lower_limit_stops_nothing_and_nothing_new_starts(world: UnitWorld) ->
     limit(gpus=0, units=0)
     world.work()
     assert unit_row("a").phase == UnitPhase.READY
-    assert {one.resource for one in refused(lambda: world.create("c"))} == {"units"}
+    assert {one.resource for one in rejected(lambda: world.create("c"))} == {"units"}
     limit(gpus=1)
     start = world.start("b")  # A start waits.
     world.work()
@@ -241,7 +241,7 @@ def test_a_group_counts_as_a_whole(world: UnitWorld) -> None:
     world.create("a")
 
     group = lambda **more: world.create_group("team", 3, **more)  # noqa: E731
-    assert refused(group) == (QuotaShortage("gpus", 1, 0, 3, 3),)
+    assert rejected(group) == (QuotaShortage("gpus", 1, 0, 3, 3),)
     waiting = group(**WAIT)
     world.work()
     assert state(waiting).phase == OperationPhase.PENDING
@@ -254,11 +254,11 @@ def test_a_group_counts_as_a_whole(world: UnitWorld) -> None:
     assert held([waiting.tenant_id]) == {waiting.tenant_id: 3}
 
 
-def test_a_group_larger_than_the_limit_of_units_is_refused(world: UnitWorld) -> None:
+def test_a_group_larger_than_the_limit_of_units_is_rejected(world: UnitWorld) -> None:
     limit(units=2)
 
     asked = lambda: world.create_group("team", 3, **WAIT)  # noqa: E731
-    assert refused(asked) == (QuotaShortage("units", 0, 0, 2, 3),)
+    assert rejected(asked) == (QuotaShortage("units", 0, 0, 2, 3),)
 
 
 def test_a_grant_checks_the_limits_again(world: UnitWorld) -> None:
