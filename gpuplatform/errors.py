@@ -44,14 +44,6 @@ class QuotaShortage:
     allowed: int
     asked: int
 
-    @property
-    def text(self) -> str:
-        """The values as a text."""
-        return (
-            f"{self.used} used, {self.releasing} being released, {self.allowed} allowed,"
-            f" {self.asked} asked"
-        )
-
 
 class PlatformError(Exception):
     """Base class of the errors of the platform."""
@@ -224,18 +216,6 @@ class QuotaExceeded(RequestError):
         " 1 asked. Release some, or ask an operator for a higher limit."
     )
     example_details = (FieldError("gpus", "6 used, 2 being released, 6 allowed, 1 asked"),)
-
-    @classmethod
-    def of(cls, tenant: str, shortages: Sequence[QuotaShortage]) -> Self:
-        """Return the error for the limits that do not allow a request of a tenant."""
-        first = shortages[0]
-        error = cls(
-            f"The tenant '{tenant}' has reached its limit of {first.resource}: {first.text}."
-            " Release some, or ask an operator for a higher limit.",
-            details=[FieldError(one.resource, one.text) for one in shortages],
-        )
-        error.quota = tuple(shortages)
-        return error
 
 
 class StaleEtag(RequestError):

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from django.db import connection
-from django.db.models import Q, QuerySet
+from django.db.models import Count, Q
 
 from gpuplatform.operations.phases import OPEN_PHASES
 from gpuplatform.tenancy.limit_models import TenantLimit
@@ -136,32 +136,32 @@ def gpu_room(limits: Mapping[str, int], count: GpuCount, spec_name: str) -> int 
     return min(rooms, default=None)
 
 
-def units_counted(tenant: int) -> QuerySet[GpuUnit]:
-    """Return the units that count to the limit of units, workers of functions included."""
-    return GpuUnit.objects.filter(
-        role=UnitRole.ACTIVE, tenant=tenant, deleted_at__isnull=True
-    ).order_by()
+def units_used(tenants: Collection[int]) -> dict[int, dict[str, Usage]]:
+    """Return the use of GPUs, units and workers by tenant, with two queries."""
+    gpus, units = gpus_counted(tenants), units_counted(tenants)
+    return {tenant: {**gpus[tenant].by_resource(), **units[tenant]} for tenant in tenants}
 
 
-def workers_counted(tenant: int) -> QuerySet[GpuUnit]:
-    """Return the units that count to the limit of workers."""
-    return units_counted(tenant).filter(spec__has_key="serverless")
-
-
-def units_usage(rows: QuerySet[GpuUnit]) -> Usage:
-    """Return the number of units, and the number of those that are being deleted."""
-    is_deleting = Q(deletion_requested_at__isnull=False)
-    return Usage(rows.count(), rows.filter(is_deleting).count())
-
-
-def units_used(tenants: Collection[int]) -> Mapping[int, Mapping[str, Usage]]:
-    """Return the use of GPUs, units and workers by tenant."""
-    gpus = gpus_counted(tenants)
-    return {
-        tenant: {
-            **gpus[tenant].by_resource(),
-            Resource.UNITS: units_usage(units_counted(tenant)),
-            Resource.WORKERS: units_usage(workers_counted(tenant)),
+def units_counted(tenants: Collection[int]) -> dict[int, dict[str, Usage]]:
+    """Return the use of units, workers of functions included, and of workers by tenant."""
+    rows = GpuUnit.objects.filter(
+        role=UnitRole.ACTIVE, tenant__in=tenants, deleted_at__isnull=True
+    )
+    is_worker, is_ending = Q(spec__has_key="serverless"), Q(deletion_requested_at__isnull=False)
+    counts = (
+        rows.order_by()
+        .values_list("tenant_id")
+        .annotate(
+            Count("id"),
+            Count("id", filter=is_ending),
+            Count("id", filter=is_worker),
+            Count("id", filter=is_worker & is_ending),
+        )
+    )
+    found = {tenant: {Resource.UNITS.value: Usage()} for tenant in tenants}
+    for tenant, units, units_ending, workers, workers_ending in counts:
+        found[tenant] = {
+            Resource.UNITS: Usage(units, units_ending),
+            Resource.WORKERS: Usage(workers, workers_ending),
         }
-        for tenant in tenants
-    }
+    return found

@@ -29,7 +29,7 @@ from gpuplatform.errors import (
 )
 from gpuplatform.kube.kinds import Manifest
 from gpuplatform.kube.modes import get_cluster
-from gpuplatform.locks import take_turn
+from gpuplatform.locks import take_turn, take_turn_behind
 from gpuplatform.operations.hashing import HASH_VERSION, request_hash
 from gpuplatform.operations.models import Operation
 from gpuplatform.operations.phases import ENDED_PHASES, OPEN_PHASES, OperationPhase
@@ -44,7 +44,7 @@ from gpuplatform.queueing import Queue, Urgency, enqueue_after_commit
 from gpuplatform.reconciliation import gate
 from gpuplatform.tenancy.actor import current_actor
 from gpuplatform.tenancy.models import Tenant
-from gpuplatform.tenancy.quota import Ask, Usage, limits_of, quota_check
+from gpuplatform.tenancy.quota import Ask, Usage, gate_of, limits_of, quota_check
 from gpuplatform.tenancy.resources import Resource
 
 DELETION_SECONDS = 5
@@ -144,7 +144,11 @@ def take_turn_of_object(kind: str, namespace: str, name: str) -> None:
     A transaction that accepts operations on several objects takes all turns first, in the order
     of the arguments.
     """
-    take_turn("/".join((kind, namespace, name)))
+    take_turn(_turn_of_object(kind, namespace, name))
+
+
+def _turn_of_object(kind: str, namespace: str, name: str) -> str:
+    return "/".join((kind, namespace, name))
 
 
 def check_writable() -> None:
@@ -242,10 +246,15 @@ def _accept_new(
     request: Request, prepare: Callable[[Operation], int], turn: str
 ) -> Operation | None:
     """Insert the operation and the row of its object; return `None` if the operationID exists."""
+    is_first = not connection.in_atomic_block
     with transaction.atomic():
         # Operations on an object commit in the order of ids. An id is assigned at the insert:
         # without the turn, a higher id could be committed first.
-        take_turn_of_object(request.object_kind, request.namespace, request.name)
+        place = (request.object_kind, request.namespace, request.name)
+        if is_first:
+            take_turn_behind(gate_of(request.tenant.pk), _turn_of_object(*place))
+        else:  # The transaction may hold locks, with which it must not wait for the gate.
+            take_turn_of_object(*place)
         if turn:
             take_turn(turn)
         operation = _insert(request)

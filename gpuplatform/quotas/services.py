@@ -17,7 +17,6 @@ from gpuplatform.operations.services import (
     Request,
     check_writable,
     operation_accept,
-    take_turn_of_object,
 )
 from gpuplatform.operations.versions import IF_MATCH, stale
 from gpuplatform.tenancy.models import Tenant
@@ -68,7 +67,6 @@ def tenant_limits_put(
     request = Request(tenant, body.operation_id, LIMITS_KIND, *place, payload=payload)
     check_writable()  # Called before the transaction because it can open connections.
     with transaction.atomic():
-        take_turn_of_object(*place)
         # The operation refers to the tenant, which is locked before.
         tenant_lock_for_change(tenant)
         return operation_accept(request, prepare=prepare)

@@ -8,11 +8,11 @@ limits, and the later ones wait for it. A tenant without limits is not locked, a
 counted for it.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple, TypeAlias
 
-from gpuplatform.errors import InvariantBroken, QuotaExceeded, QuotaShortage
+from gpuplatform.errors import FieldError, InvariantBroken, QuotaExceeded, QuotaShortage
 from gpuplatform.tenancy.limit_models import TenantLimit
 from gpuplatform.tenancy.models import Tenant
 
@@ -88,6 +88,11 @@ def limits_of(tenant: int) -> dict[str, int]:
     return dict(rows.values_list("resource", "hard"))
 
 
+def gate_of(tenant: int) -> str:
+    """Return the key of the gate that a change of limits closes. It only keeps the order."""
+    return f"TenantGate/{tenant}"
+
+
 def tenant_lock(tenant: int) -> None:
     """Lock a tenant against other transactions that use its limited resources."""
     rows = Tenant.objects.select_for_update(of=("self",), no_key=True).filter(pk=tenant)
@@ -111,7 +116,26 @@ def quota_check(tenant: Tenant, limits: Mapping[str, int], asks: Iterable[Ask]) 
     tenant_lock(tenant.pk)
     shortages = [found for one in limited if (found := _shortage(one, limits[one.resource]))]
     if shortages:
-        raise QuotaExceeded.of(tenant.name, shortages)
+        raise quota_exceeded(tenant, shortages)
+
+
+def quota_exceeded(tenant: Tenant, shortages: Sequence[QuotaShortage]) -> QuotaExceeded:
+    """Return the error for the limits that do not allow a request of a tenant."""
+    details = [FieldError(one.resource, _text(one)) for one in shortages]
+    error = QuotaExceeded(
+        f"The tenant '{tenant}' has reached its limit of {details[0].field}: {details[0].message}."
+        " Release some, or ask an operator for a higher limit.",
+        details=details,
+    )
+    error.quota = tuple(shortages)
+    return error
+
+
+def _text(shortage: QuotaShortage) -> str:
+    return (
+        f"{shortage.used} used, {shortage.releasing} being released, {shortage.allowed} allowed,"
+        f" {shortage.asked} asked"
+    )
 
 
 def _shortage(ask: Ask, allowed: int) -> QuotaShortage | None:

@@ -12,11 +12,13 @@ from django.db.models.functions import Now
 
 from gpuplatform import clock
 from gpuplatform.errors import FieldError, NameConflict
+from gpuplatform.locks import close_gate
 from gpuplatform.tenancy.limit_models import TenantLimit
 from gpuplatform.tenancy.models import ApiToken, Tenant
 from gpuplatform.tenancy.quota import (
     Ask,
     Usage,
+    gate_of,
     limits_changed,
     limits_of,
     quota_check,
@@ -39,11 +41,13 @@ def tenant_limit_priority(*, tenant: Tenant, most: int) -> bool:
 
 
 def tenant_lock_for_change(tenant: Tenant) -> None:
-    """Lock a tenant `FOR UPDATE`, before the transaction inserts a row that refers to it.
+    """Lock a tenant `FOR UPDATE`, as the first step of a transaction.
 
-    The lock waits for all transactions that have inserted such a row, whether the tenant has
-    limits or not. Two transactions that insert first would deadlock.
+    The lock waits for all transactions that have inserted a row that refers to the tenant, whether
+    it has limits or not. Two transactions that insert first would deadlock. The gate prevents that
+    further transactions insert such rows while this one waits.
     """
+    close_gate(gate_of(tenant.pk))
     list(Tenant.objects.select_for_update(of=("self",)).filter(pk=tenant.pk).values_list("pk"))
 
 

@@ -23,16 +23,18 @@ from gpuplatform.reconciliation import epoch, gate
 from gpuplatform.reconciliation.heartbeats import Part, report_activity
 from inventory.selectors import specs_enabled
 from serverless.core.peaks import Peaks
+from serverless.core.rejections import (
+    without_capacity,
+    without_quota,
+    without_spec,
+    without_stock,
+)
 from serverless.core.scaling import (
     Demand,
     FunctionView,
     Plan,
     Status,
     plan_workers,
-    without_capacity,
-    without_quota,
-    without_spec,
-    without_stock,
     workers_needed,
 )
 from serverless.loops.listener import OutboxListener

@@ -16,12 +16,11 @@ from django.db.models.functions import Greatest, Now
 from gpuplatform.errors import InsufficientCapacity
 from gpuplatform.operations.models import Operation
 from gpuplatform.operations.phases import OperationPhase
+from serverless.core.rejections import quota_reached, stock_missing
 from serverless.core.scaling import (
     FunctionView,
     Worker,
     WorkerState,
-    quota_reached,
-    stock_missing,
 )
 from serverless.core.workers import function_of, generation_of
 from serverless.models import OPEN, OUTBOX, Function, Invocation

@@ -19,14 +19,14 @@ from gpuplatform.operations.services import (
 )
 from gpuplatform.operations.versions import IF_MATCH, stale
 from gpuplatform.tenancy.models import Tenant
-from gpuplatform.tenancy.quota import Ask, quota_check
+from gpuplatform.tenancy.quota import Ask, Usage, quota_check
 from gpuplatform.tenancy.resources import Resource
 from inventory.selectors import spec_requested
 from serverless.core.spec import FunctionSpec
 from serverless.models import Function
 from serverless.phases import FUNCTION_TRANSITIONS, FunctionPhase
 from serverless.requests import FunctionCreate, FunctionScale, FunctionUpdate
-from serverless.selectors import function_named, functions_usage
+from serverless.selectors import function_named, functions_used
 from serverless.services.endings import invocations_abandon, invocations_cancel_waiting
 from serverless.services.names import FUNCTION_KIND, ServerlessOperation
 
@@ -41,9 +41,11 @@ def function_create(*, tenant: Tenant, body: FunctionCreate) -> Accepted:
         OperationConflict: If the operationID belongs to another request.
     """
 
+    def count() -> Usage:
+        return functions_used([tenant.pk]).get(tenant.pk, Usage())
+
     def prepare(operation: Operation) -> int:
-        asks = [Ask(Resource.FUNCTIONS, 1, lambda: functions_usage(tenant.pk))]
-        quota_check(tenant, operation.limits, asks)
+        quota_check(tenant, operation.limits, [Ask(Resource.FUNCTIONS, 1, count)])
         spec = body.spec()
         spec_requested(spec.spec_name)
         row = Function(

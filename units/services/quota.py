@@ -6,19 +6,21 @@ capacity queue: `insertfirst`, `tenantlock`, `nevertwice`, `untilabsent`, `grant
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 
-from gpuplatform.errors import QuotaExceeded, QuotaShortage
+from gpuplatform.errors import QuotaShortage
 from gpuplatform.operations.models import Operation
 from gpuplatform.tenancy.models import Tenant
-from gpuplatform.tenancy.quota import Ask, limits_of, quota_check, tenant_lock
-from gpuplatform.tenancy.resources import Resource, spec_resource
-from units.gpu_usage import (
-    GpuCount,
-    gpus_counted,
-    units_counted,
-    units_usage,
-    workers_counted,
+from gpuplatform.tenancy.quota import (
+    Ask,
+    Usage,
+    limits_of,
+    quota_check,
+    quota_exceeded,
+    tenant_lock,
 )
+from gpuplatform.tenancy.resources import Resource, spec_resource
+from units.gpu_usage import GpuCount, gpus_counted, units_counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +39,7 @@ class GpuQuota:
             QuotaExceeded: If a limit does not allow it.
         """
         if shortages := self._shortages(gpus):
-            raise QuotaExceeded.of(self.tenant.name, shortages)
+            raise quota_exceeded(self.tenant, shortages)
 
     def check_size(self, gpus: int) -> None:
         """Check that the unit can ever have `gpus` GPUs.
@@ -47,7 +49,7 @@ class GpuQuota:
         """
         shortages = [one for one in self._shortages(gpus) if gpus > one.allowed]
         if shortages:
-            raise QuotaExceeded.of(self.tenant.name, shortages)
+            raise quota_exceeded(self.tenant, shortages)
 
     def allows(self, gpus: int) -> bool:
         """Return whether the unit may have `gpus` GPUs now."""
@@ -90,9 +92,12 @@ def check_units(operation: Operation, number: int, *, is_worker: bool = False) -
         QuotaExceeded: If a limit does not allow it.
     """
     tenant = operation.tenant
-    asks = [Ask(Resource.UNITS, number, lambda: units_usage(units_counted(tenant.pk)))]
-    if is_worker:
-        asks.append(Ask(Resource.WORKERS, number, lambda: units_usage(workers_counted(tenant.pk))))
+
+    def count(resource: Resource) -> Usage:
+        return units_counted([tenant.pk])[tenant.pk].get(resource, Usage())
+
+    resources = (Resource.UNITS, Resource.WORKERS) if is_worker else (Resource.UNITS,)
+    asks = [Ask(resource, number, partial(count, resource)) for resource in resources]
     quota_check(tenant, operation.limits, asks)
 
 

@@ -161,12 +161,9 @@ def test_concurrent_invocations_and_functions_stay_within_their_limits() -> None
     function = function_row()
     limit(openInvocations=5, functions=3)
 
-    answers = at_once(
-        [
-            *(partial(accept, function) for _ in range(12)),
-            *(partial(create_function, f"f{n}") for n in range(6)),
-        ]
-    )
+    jobs: list[Callable[[], object]] = [partial(accept, function) for _ in range(12)]
+    jobs += [partial(create_function, f"f{n}") for n in range(6)]
+    answers: list[object] = [*at_once(jobs)]
 
     rejections = [one for one in answers if isinstance(one, Exception)]
     assert {type(one) for one in rejections} == {QuotaExceeded}

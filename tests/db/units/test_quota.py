@@ -240,9 +240,9 @@ def test_a_group_counts_as_a_whole(world: UnitWorld) -> None:
     limit(gpus=3)
     world.create("a")
 
-    group = lambda **more: world.create_group("team", 3, **more)  # noqa: E731
-    assert rejected(group) == (QuotaShortage("gpus", 1, 0, 3, 3),)
-    waiting = group(**WAIT)
+    shortage = QuotaShortage("gpus", 1, 0, 3, 3)
+    assert rejected(lambda: world.create_group("team", 3)) == (shortage,)
+    waiting = world.create_group("team", 3, **WAIT)
     world.work()
     assert state(waiting).phase == OperationPhase.PENDING
     assert held([waiting.tenant_id]) == {waiting.tenant_id: 1}
@@ -257,8 +257,8 @@ def test_a_group_counts_as_a_whole(world: UnitWorld) -> None:
 def test_a_group_larger_than_the_limit_of_units_is_rejected(world: UnitWorld) -> None:
     limit(units=2)
 
-    asked = lambda: world.create_group("team", 3, **WAIT)  # noqa: E731
-    assert rejected(asked) == (QuotaShortage("units", 0, 0, 2, 3),)
+    shortage = QuotaShortage("units", 0, 0, 2, 3)
+    assert rejected(lambda: world.create_group("team", 3, **WAIT)) == (shortage,)
 
 
 def test_a_grant_checks_the_limits_again(world: UnitWorld) -> None:
