@@ -235,12 +235,13 @@ def _outdated(demand: Demand, workers: Sequence[Worker], old: Sequence[Worker]) 
 def _idle(demand: Demand, workers: Sequence[Worker], among: Sequence[Worker]) -> list[Worker]:
     """Return the idle workers, or an empty list if the reports do not match the queue.
 
-    If more deliveries are in progress than the workers reported, any worker may be busy.
+    If more deliveries are in progress than the workers reported, any worker may be busy. A worker
+    that waits for stock has no pod: invocations that it reported ended with its former pod.
     """
     known = sum(one.in_progress for one in workers)
     if demand.in_progress > known:
         return []
-    return [one for one in among if not one.in_progress]
+    return [one for one in among if one.state == WorkerState.WAITING or not one.in_progress]
 
 
 def _status(

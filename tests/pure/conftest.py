@@ -1,7 +1,8 @@
 """Settings of the property tests, without a time limit for an example, and fewer fixtures.
 
 `GPUPLATFORM_TEST_EXAMPLES` is the number of examples of each property: `make test-pure`, which is
-run most often, examines 10, `make test` 25, and `make test-long` 1,000.
+run most often, examines 10, `make test` 25, and `make test-long` 1,000. The short runs examine the
+same examples each time, so that only a change can fail them. The long run generates new examples.
 """
 
 import os
@@ -9,8 +10,10 @@ import os
 import pytest
 from hypothesis import settings
 
+_EXAMPLES = int(os.environ.get("GPUPLATFORM_TEST_EXAMPLES", "25"))
+
 settings.register_profile(
-    "platform", deadline=None, max_examples=int(os.environ.get("GPUPLATFORM_TEST_EXAMPLES", "25"))
+    "platform", deadline=None, max_examples=_EXAMPLES, derandomize=_EXAMPLES <= 25
 )
 settings.load_profile("platform")
 

@@ -93,6 +93,7 @@ ROW = st.fixed_dictionaries(
 @settings(
     max_examples=40,
     deadline=None,
+    derandomize=True,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(st.lists(ROW, max_size=8))

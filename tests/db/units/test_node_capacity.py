@@ -193,6 +193,7 @@ ROW = st.fixed_dictionaries(
 @settings(
     max_examples=30,
     deadline=None,
+    derandomize=True,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from gpuplatform.workloads.causes import StartupCause
@@ -389,6 +389,11 @@ crews = st.lists(
 
 
 @given(views, st.none() | demands, crews)
+@example(
+    view(min_workers=1, max_workers=1),
+    Demand(peak=0),
+    [Worker("w0", WorkerState.WAITING, 1, in_progress=1), Worker("w1", STARTING, 1)],
+)
 def test_limits_always_hold(
     function: FunctionView, demand: Demand | None, workers: list[Worker]
 ) -> None:
