@@ -33,6 +33,18 @@ class FieldError:
     message: str
 
 
+@dataclass(frozen=True, slots=True)
+class QuotaShortage:
+    """A limit of a tenant that does not allow a request. All values count the resource."""
+
+    resource: str
+    used: int
+    releasing: int
+    """The part of `used` that is being released."""
+    allowed: int
+    asked: int
+
+
 class PlatformError(Exception):
     """Base class of the errors of the platform."""
 
@@ -62,6 +74,7 @@ class PlatformError(Exception):
         self.details = tuple(details)
         self.retry_after = retry_after
         self.waiting: int | None = None
+        self.quota: tuple[QuotaShortage, ...] = ()
         self.context = dict(context or {})
 
     @classmethod
@@ -207,6 +220,22 @@ class CapacityExceeded(RequestError):
         "The request needs 64 units of the GPU spec 'h100-1g', and its nodes can have at most 16."
     )
     example_details = (FieldError("size", "64 needed, at most 16 possible."),)
+
+
+class QuotaExceeded(RequestError):
+    """A limit of the tenant does not allow the request."""
+
+    code = "quota_exceeded"
+    http_status = 409
+    next_step = (
+        "Retry with the same operationID when the tenant uses less, or ask an operator for a"
+        " higher limit."
+    )
+    example_message = (
+        "The tenant 'default' has reached its limit of gpus: 6 used, 2 being released, 6 allowed,"
+        " 1 asked. Release some, or ask an operator for a higher limit."
+    )
+    example_details = (FieldError("gpus", "6 used, 2 being released, 6 allowed, 1 asked"),)
 
 
 class StaleEtag(RequestError):

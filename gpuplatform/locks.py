@@ -34,3 +34,27 @@ def take_turn(key: str) -> None:
     """Wait for the turn of `key`, and keep it until the current transaction ends."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", [key])
+
+
+def take_turn_behind(gate: str, key: str) -> None:
+    """Pass a gate, and then take the turn of `key`, in one statement.
+
+    Must be the first statement of a transaction, which then holds no other lock while it waits
+    for the gate. It keeps the gate open until it ends.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT pg_advisory_xact_lock_shared(hashtextextended(%s, 0)),"
+            " pg_advisory_xact_lock(hashtextextended(%s, 0))",
+            [gate, key],
+        )
+
+
+def close_gate(key: str) -> None:
+    """Wait for the transactions that have passed a gate, and close it until this one ends.
+
+    Must be the first statement of a transaction. PostgreSQL grants such locks in the order of the
+    requests: later transactions wait. It grants the locks that foreign keys take on a row even if
+    another transaction waits for the row, which can therefore wait as long as others come.
+    """
+    take_turn(key)

@@ -18,6 +18,7 @@ urlpatterns = [
     path("api/v1/health", Health.as_view(), name="health"),
     path("api/v1/", include("gpuplatform.operations.api.urls")),
     path("api/v1/", include("gpuplatform.usage.api.urls")),
+    path("api/v1/", include("gpuplatform.quotas.api.urls")),
     path("api/v1/", include("inventory.api.urls")),
     path("api/v1/", include("units.api.urls")),
     path("api/v1/", include("serverless.api.urls")),

@@ -12,7 +12,10 @@ class ServerlessConfig(AppConfig):
 
     @override
     def ready(self) -> None:
-        """Register the kinds of operation of this app."""
+        """Register the kinds of operation of this app, and the use of its limited resources."""
+        from gpuplatform.tenancy.quota import register_usage
         from serverless.operations import register_operations
+        from serverless.selectors import serverless_used
 
         register_operations()
+        register_usage(self.name, serverless_used)

@@ -298,6 +298,7 @@ class Invocation(models.Model):
         indexes: ClassVar[list[models.Index]] = [
             models.Index(fields=["id"], name="invocation_outbox", condition=OUTBOX),
             models.Index(fields=["function", "id"], name="invocation_open", condition=OPEN),
+            models.Index(fields=["tenant"], name="invocation_open_of_tenant", condition=OPEN),
             models.Index(fields=["function", "-id"], name="invocation_of_function"),
             models.Index(fields=["state", "-id"], name="invocation_state"),
             models.Index(fields=["completed_at"], name="invocation_completed"),

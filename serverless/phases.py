@@ -60,6 +60,7 @@ class FunctionReason(StrEnum):
     SERVING = "Serving"
     ACTIVATING = "Activating"
     NO_CAPACITY = "NoCapacity"
+    QUOTA_REACHED = "QuotaReached"
     SPEC_UNAVAILABLE = "SpecUnavailable"
     WORKER_FAILED = "WorkerFailed"
     QUEUE_UNAVAILABLE = "QueueUnavailable"
@@ -103,6 +104,11 @@ FUNCTION_REASONS: MappingProxyType[FunctionReason, Explanation] = MappingProxyTy
             "No stock of the function's GPU spec is ready. The workers wait in the capacity queue"
             " of the GPU spec.",
             "Seed stock of the GPU spec, or increase the warm target of the GPU spec.",
+        ),
+        FunctionReason.QUOTA_REACHED: Explanation(
+            "The tenant has reached a limit, so that no further worker starts. The message names"
+            " the limit. The platform retries with increasing delays.",
+            "Stop units or workers that are not needed, or ask an operator for a higher limit.",
         ),
         FunctionReason.SPEC_UNAVAILABLE: Explanation(
             "The function's GPU spec is disabled or was deleted from the catalogue. The platform"
@@ -241,6 +247,7 @@ NEVER_STARTED = frozenset({FailureClass.QUEUE_TIMEOUT, FailureClass.CALLER_LEFT}
 BLOCKING_REASONS = frozenset(
     {
         FunctionReason.NO_CAPACITY,
+        FunctionReason.QUOTA_REACHED,
         FunctionReason.SPEC_UNAVAILABLE,
         FunctionReason.WORKER_FAILED,
         FunctionReason.QUEUE_UNAVAILABLE,

@@ -18,7 +18,7 @@ from gpuplatform.operations.consistency import (
 from gpuplatform.operations.phases import ENDED_PHASES
 from gpuplatform.planning.ownership import MANAGED_BY_LABEL, MANAGER, UNIT_LABEL
 from gpuplatform.reconciliation.owned import ListedObjects
-from gpuplatform.workloads.holders import holder_of, node_records
+from gpuplatform.workloads.holders import PlacedHolder, holder_of, node_records
 from gpuplatform.workloads.nodes import NodeState
 from inventory.selectors import node_records_known
 from units.capacity import capacity
@@ -27,6 +27,7 @@ from units.core.names import STOCK_ORDINAL_ANNOTATION, UNIT_UID_LABEL
 from units.core.sources import source_of
 from units.models import CapacityRequest, GpuUnit
 from units.phases import RequestPhase, UnitRole, role_of
+from units.quota_consistency import quota_inconsistencies
 from units.records import Records
 from units.usage_consistency import usage_inconsistencies
 
@@ -44,9 +45,11 @@ def unit_inconsistencies(cluster: Cluster) -> Iterator[Inconsistency]:
     yield from _orphans(owned, {unit["metadata"]["uid"] for unit in units})
     yield from _source_inconsistencies([u for u in units if _is_active(u)])
     yield from _stock_inconsistencies({unit["metadata"]["uid"] for unit in units})
-    yield from _node_inconsistencies(cluster)
+    placed = [one for pod in cluster.list(POD).items if (one := holder_of(pod))]
+    yield from _node_inconsistencies(cluster, placed)
     yield from _request_inconsistencies()
     yield from usage_inconsistencies()
+    yield from quota_inconsistencies(units, placed)
 
 
 def _ordinal(unit: Manifest) -> str:
@@ -55,12 +58,13 @@ def _ordinal(unit: Manifest) -> str:
     return f"{ordinal} {field(unit, 'spec', 'group', 'rank')}"
 
 
-def _node_inconsistencies(cluster: Cluster) -> Iterator[Inconsistency]:
+def _node_inconsistencies(
+    cluster: Cluster, placed: Sequence[PlacedHolder]
+) -> Iterator[Inconsistency]:
     """Yield nodes whose rows differ from the cluster, and products whose GPUs do not add up.
 
     A cluster whose nodes have never been observed has no rows.
     """
-    placed = [one for pod in cluster.list(POD).items if (one := holder_of(pod))]
     found = node_records(map(NodeState.of, cluster.list(NODE).items), placed)
     known = node_records_known()
     if known is None:

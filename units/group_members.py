@@ -11,7 +11,7 @@ from units.core.groups import group_phase
 from units.models import GpuUnit
 from units.phases import UnitPhase, UnitRole
 from units.selectors import units_live
-from units.waiting_units import show_waiting
+from units.waiting_display import show_waiting
 
 
 @dataclass(frozen=True, slots=True)

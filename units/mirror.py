@@ -36,6 +36,7 @@ from units.history import append_change, append_history
 from units.makers import is_made_by, is_unit_leftover
 from units.models import GpuUnit
 from units.phases import UnitPhase, UnitRole, role_of
+from units.pods_seen import pods_absent, pods_observed
 from units.void_starts import is_start_void
 from units.waiting import hint_matcher
 
@@ -102,6 +103,14 @@ def unit_reconciled(lease: RowLease[GpuUnit], resource: Manifest) -> None:
         unit_recorded(lease.guarded(), resource)
     elif lease.row.is_suspended != _is_suspended(resource):
         _suspend(lease.guarded(), resource)
+    if lease.row.role == UnitRole.ACTIVE:
+        pods_observed(
+            lease.guarded(),
+            lease.row.gpus_seen,
+            resource,
+            is_suspended=_is_suspended(resource),
+            is_ended=_end_columns(resource)["is_ended"],
+        )
 
 
 def unit_ending(rows: QuerySet[GpuUnit], left: str = "") -> None:
@@ -122,6 +131,7 @@ def unit_gone(rows: QuerySet[GpuUnit], successor: Manifest | None) -> None:
     with transaction.atomic():
         _end(rows.exclude(phase=UnitPhase.TERMINATING), "", is_awaited=False)
         rows.filter(resource_gone_at__isnull=False).update(message="")
+        pods_absent(rows)
         UNIT_MIRROR.gone(rows, successor)
 
 

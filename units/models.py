@@ -3,21 +3,21 @@
 from datetime import datetime
 from typing import ClassVar
 
-from django.contrib.postgres.indexes import GinIndex
 from django.db import models
 from django.db.models import Q, Value
 from django.db.models.functions import Now
 from typing_extensions import override
 
-from gpuplatform.formats.image import MAX_LENGTH as MAX_IMAGE
 from gpuplatform.formats.names import EXTENDED_RESOURCE_MAX
 from gpuplatform.operations.models import Operation
 from gpuplatform.reconciliation.constraints import mirror_constraints, mirror_indexes
 from gpuplatform.reconciliation.models import MirrorRow
 from gpuplatform.tenancy.models import Tenant
 from gpuplatform.workloads.resources import GPU_RESOURCE
-from units.phases import UnitPhase, UnitReason, UnitRole, WarmImageState
-from units.queue_models import CapacityRequest as CapacityRequest  # noqa: PLC0414 - a table of units
+from units.image_models import NodeImages as NodeImages  # noqa: PLC0414 - a table of units
+from units.image_models import WarmImage as WarmImage  # noqa: PLC0414 - as above
+from units.phases import UnitPhase, UnitReason, UnitRole
+from units.queue_models import CapacityRequest as CapacityRequest  # noqa: PLC0414 - as above
 from units.queue_models import PreemptionNotice as PreemptionNotice  # noqa: PLC0414 - as above
 
 CLAIMABLE = Q(
@@ -81,6 +81,12 @@ class GpuUnit(MirrorRow):
     spec_name = models.CharField(max_length=63, blank=True, help_text="Name of the GPU spec.")
     image = models.CharField(max_length=512, blank=True, help_text="Container image.")
     gpu = models.PositiveIntegerField(default=0, help_text="Number of GPUs of the pod.")
+    gpus_seen = models.PositiveIntegerField(
+        default=0,
+        db_default=0,
+        help_text="For active units: GPUs of pods that were not observed absent yet. They count to"
+        " the limits of the tenant, also if the row is closed.",
+    )
     resource_name = models.CharField(
         max_length=EXTENDED_RESOURCE_MAX,
         default=GPU_RESOURCE,
@@ -237,6 +243,13 @@ class GpuUnit(MirrorRow):
                 fields=["node"], name="gpu_unit_of_node", condition=Q(deleted_at__isnull=True)
             ),
             models.Index(fields=["spec_name"], name="gpu_unit_preemptible", condition=PREEMPTIBLE),
+            # For the limits of tenants.
+            models.Index(fields=["tenant"], name="gpu_unit_counted", condition=Q(gpus_seen__gt=0)),
+            models.Index(
+                fields=["tenant"],
+                name="gpu_unit_of_tenant",
+                condition=Q(role=UnitRole.ACTIVE, deleted_at__isnull=True),
+            ),
             models.Index(
                 fields=["consumed_by"], name="gpu_unit_consumed", condition=~Q(consumed_by="")
             ),
@@ -279,63 +292,6 @@ class UnitGroup(GpuUnit):
         proxy = True
         ordering: ClassVar[list[str]] = ["-id"]
         verbose_name = "unit group"
-
-
-class NodeImages(models.Model):
-    """The images of a node with units at the last comparison.
-
-    A node reports only its largest images, by default 50. An image that is not listed can exist.
-    """
-
-    name = models.CharField(max_length=253, primary_key=True, help_text="Name of the node.")
-    images = models.JSONField(
-        default=list, help_text="Complete names of the images that the node reports, sorted."
-    )
-
-    class Meta:
-        ordering: ClassVar[list[str]] = ["name"]
-        verbose_name_plural = "node images"
-        indexes: ClassVar[list[models.Index]] = [
-            GinIndex(fields=["images"], opclasses=["jsonb_path_ops"], name="node_images_images"),
-        ]
-
-    @override
-    def __str__(self) -> str:
-        return self.name
-
-
-class WarmImage(models.Model):
-    """The state of a warm image on a node, as the puller of its GPU spec reported it."""
-
-    spec_name = models.CharField(max_length=63, help_text="Name of the GPU spec.")
-    node = models.CharField(max_length=253, help_text="Name of the node.")
-    image = models.CharField(max_length=MAX_IMAGE, help_text="Complete name of the image.")
-    state = models.CharField(
-        max_length=8, choices=WarmImageState.choices, help_text="State of the image on the node."
-    )
-    since = models.DateTimeField(db_default=Now(), help_text="Time at which the state began.")
-    cause = models.CharField(
-        max_length=64, blank=True, help_text="Code of the problem that prevents the pull."
-    )
-    message = models.TextField(blank=True, help_text="Message of the cluster about the problem.")
-
-    class Meta:
-        ordering: ClassVar[list[str]] = ["spec_name", "image", "node"]
-        constraints: ClassVar[list[models.BaseConstraint]] = [
-            models.UniqueConstraint(
-                fields=["spec_name", "node", "image"], name="warm_image_of_node"
-            ),
-            models.CheckConstraint(
-                condition=Q(state__in=WarmImageState.values), name="warm_image_state_is_known"
-            ),
-        ]
-        indexes: ClassVar[list[models.Index]] = [
-            models.Index(fields=["image", "state"], name="warm_image_by_image"),
-        ]
-
-    @override
-    def __str__(self) -> str:
-        return f"{self.image} on {self.node}"
 
 
 class UnitHistory(models.Model):

@@ -236,6 +236,15 @@ class UnitReason(ExplainedReason):
             is_well=True,
         ),
     )
+    WAITING_FOR_QUOTA = (
+        "WaitingForQuota",
+        Explanation(
+            "The tenant has reached a limit of GPUs, so that no stock is granted to the unit.",
+            "Stop units that are not needed, or ask an operator for a higher limit.",
+            title="Waiting for quota",
+            is_well=True,
+        ),
+    )
     PREEMPTED = (
         "Preempted",
         Explanation(
@@ -303,6 +312,13 @@ class QueueCause(ExplainedReason):
         Explanation(
             "The GPU spec is disabled, so that its stock cannot be claimed.",
             "Enable the GPU spec, or cancel the operations.",
+        ),
+    )
+    WAITING_FOR_QUOTA = (
+        "WaitingForQuota",
+        Explanation(
+            "The tenant has reached a limit of GPUs.",
+            "Wait until the tenant uses less, or change its limits.",
         ),
     )
     STOCK_AVAILABLE = (

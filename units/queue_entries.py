@@ -3,7 +3,7 @@
 The API of operators and the admin call it.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
@@ -15,6 +15,7 @@ from inventory.models import GpuSpec
 from units.core.shortfall import StockOfSpec, queue_cause
 from units.models import CapacityRequest, GpuUnit
 from units.phases import QueueCause, UnitPhase, UnitRole
+from units.quota_waits import requests_barred
 from units.waiting import OPEN, places_in, queued_specs
 
 MAX_FAILED: Final = 3
@@ -40,12 +41,22 @@ def queue_entries(*, spec_name: str = "", tenant: str = "") -> list[QueueEntry]:
     rows = CapacityRequest.objects.filter(OPEN, pk__in=places)
     rows = rows.select_related("operation", "tenant", "unit")
     found = (rows.filter(tenant__name=tenant) if tenant else rows).in_bulk()
-    causes = causes_of(names)
+    causes = causes_of_requests(found.values())
     return [
-        QueueEntry(found[number], place, causes[found[number].spec_name])
+        QueueEntry(found[number], place, causes[number])
         for number, place in places.items()
         if number in found
     ]
+
+
+def causes_of_requests(requests: Collection[CapacityRequest]) -> Mapping[int, QueueCause]:
+    """Return the cause for which each open request waits, by the id of the request."""
+    causes = causes_of(sorted({one.spec_name for one in requests}))
+    barred = requests_barred(requests)
+    return {
+        one.pk: QueueCause.WAITING_FOR_QUOTA if one.pk in barred else causes[one.spec_name]
+        for one in requests
+    }
 
 
 def causes_of(spec_names: Sequence[str]) -> Mapping[str, QueueCause]:

@@ -33,8 +33,9 @@ from units.core.names import STOCK_ORDINAL_ANNOTATION, STOCK_REPLICAS_ANNOTATION
 from units.core.sources import SourceReference, source_of
 from units.makers import is_made_by, is_unit_leftover
 from units.mirror import UNIT_MIRROR, unit_adopted, unit_gone
-from units.models import GpuUnit
+from units.models import RELEASED, GpuUnit
 from units.phases import UnitRole, role_of
+from units.pods_seen import pods_expected
 from units.services.names import GROUP_KIND, UnitOperation
 from units.services.usage import use_of
 
@@ -65,6 +66,9 @@ def recover_units(cluster: Cluster, *, dry_run: bool) -> Iterator[str]:
         if not dry_run:
             UNIT_MIRROR.listed(listing)
             _recover_usage(units)
+            # Their pods may hold GPUs that an older database does not count.
+            live = GpuUnit.objects.filter(role=UnitRole.ACTIVE, deleted_at__isnull=True)
+            pods_expected(live.exclude(uid="").exclude(RELEASED))
     missing = GpuUnit.objects.filter(deleted_at__isnull=True).exclude(uid="")
     for row in missing.exclude(uid__in={unit["metadata"]["uid"] for unit in units}):
         yield f"{row}: not in the cluster; its row will be closed"

@@ -4,13 +4,13 @@ The pure rules of `units.core.queue` decide; the services write. Hints ask a wor
 matcher. They are sent after the commit, and only if a request is open.
 """
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final
 
-from django.db import connection, transaction
+from django.db import transaction
 from django.db.models import Exists, F, OuterRef, Q, QuerySet, Sum, Window
 from django.db.models.functions import RowNumber
 
@@ -33,6 +33,7 @@ from units.core.queue import (
     may_hold,
     next_grant,
 )
+from units.gpu_usage import gpu_limits, gpu_room, gpus_counted
 from units.models import CapacityRequest, GpuUnit
 from units.phases import RequestPhase
 from units.queue_statements import OpenRequest, first_requests, positions
@@ -83,11 +84,6 @@ def unless_wanted(
     lane = requests.filter(tenant=tenant, priority=priority, is_preemptible=is_preemptible)
     users = requests.filter(resource_name__in=("", OuterRef("resource_name")))
     return free.exclude(Exists(users)).exclude(Exists(lane))
-
-
-def gpu_limit(_tenant: int) -> int | None:
-    """Return the maximum number of GPUs of a tenant, or `None`: tenants have no quotas."""
-    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +158,7 @@ def spec_queue(
     tenants = {row.tenant for row in rows} | ({tenant} if tenant is not None else set())
     return SpecQueue(
         requests=[_request(row, gpus, fits) for row in rows],
-        tenants=queue_tenants(tenants),
+        tenants=queue_tenants(tenants, spec_name),
         free=[row_id for row_id, _ in free],
         holds={row.number: Hold(row.hold_begun_at, row.hold_times) for row in rows},
         pause_until=0.0 if spec is None else _seconds(spec.hold_pause_until),
@@ -191,53 +187,27 @@ def _request(row: OpenRequest, gpus: int, fits: Mapping[str, frozenset[int]]) ->
     )
 
 
-def queue_tenants(ids: Iterable[int]) -> dict[int, QueueTenant]:
-    """Return the tenants with the values on which the order depends, by id."""
-    wanted = sorted(ids)
-    if not wanted:
-        return {}
-    held, used = gpus_held(wanted), decayed_use(wanted, TAU_SECONDS)
-    rows = Tenant.objects.filter(pk__in=wanted).order_by("pk")
-    return {
-        number: QueueTenant(
+def queue_tenants(ids: Iterable[int], spec_name: str) -> dict[int, QueueTenant]:
+    """Return the tenants with the values on which the order depends, by id.
+
+    The limit of a tenant is the number of GPUs that it may have with further ones of the GPU spec.
+    """
+    counted = gpus_counted(ids)
+    wanted = sorted(counted)
+    limits, used = gpu_limits(wanted), decayed_use(wanted, TAU_SECONDS)
+    found: dict[int, QueueTenant] = {}
+    rows = Tenant.objects.filter(pk__in=wanted).values_list("pk", "weight", "phase")
+    for tenant, weight, phase in rows.order_by("pk"):
+        count = counted[tenant]
+        held, room = count.total.used, gpu_room(limits[tenant], count, spec_name)
+        found[tenant] = QueueTenant(
             weight=weight,
-            usage=used.get(number, 0.0),
-            held=held[number],
-            limit=gpu_limit(number),
+            usage=used.get(tenant, 0.0),
+            held=held,
+            limit=None if room is None else held + room,
             is_active=phase == TenantPhase.ACTIVE,
         )
-        for number, weight, phase in rows.values_list("pk", "weight", "phase")
-    }
-
-
-_HELD: Final = """
-WITH claim AS (
-    SELECT o.tenant_id, COALESCE(o.object_row, 0) AS unit, s.gpu
-    FROM units_gpuunit s JOIN operations_operation o ON o.id = s.claimed_by_id
-    WHERE o.tenant_id = ANY(%(tenants)s) AND s.deletion_requested_at IS NULL
-)
-SELECT tenant_id, sum(gpu) FROM (
-    SELECT tenant_id, gpu FROM claim
-    UNION ALL
-    SELECT tenant_id, gpu FROM units_gpuunit
-    WHERE role = 'active' AND deleted_at IS NULL AND tenant_id = ANY(%(tenants)s)
-      AND NOT (phase = 'Stopped' OR is_ended) AND id NOT IN (SELECT unit FROM claim)
-) held GROUP BY tenant_id
-"""
-"""The condition of units that hold GPUs is `RELEASED` of `units.models`."""
-
-
-def gpus_held(tenants: Sequence[int]) -> Counter[int]:
-    """Return the number of GPUs that count for each tenant.
-
-    These are the GPUs of claimed stock, and of units that have not released theirs. A unit that
-    starts again while its pods terminate counts once.
-    """
-    if not tenants:
-        return Counter()
-    with connection.cursor() as cursor:
-        cursor.execute(_HELD, {"tenants": list(tenants)})
-        return Counter(dict(cursor.fetchall()))
+    return found
 
 
 def _seconds(at: datetime | None) -> float:
@@ -296,7 +266,7 @@ def _places(wanted: Mapping[str, Collection[int] | None]) -> dict[int, QueuePlac
 
 def _tenants_waiting(spec_name: str) -> dict[int, QueueTenant]:
     rows = requests_open(spec_name).order_by().values_list("tenant_id", flat=True)
-    return queue_tenants(rows.distinct())
+    return queue_tenants(rows.distinct(), spec_name)
 
 
 def past_grants(spec_names: Collection[str]) -> Mapping[str, Sequence[PastGrant]]:
@@ -354,6 +324,20 @@ def hint_matcher(spec_name: str) -> None:
     be missed by both transactions.
     """
     transaction.on_commit(lambda: _hint(spec_name), robust=True)
+
+
+def hint_tenant(tenant: int) -> None:
+    """Ask for the matcher of each GPU spec of which the tenant has open requests.
+
+    Called in the transaction that changes what the tenant may use.
+    """
+
+    def hint() -> None:
+        rows = CapacityRequest.objects.filter(OPEN, tenant=tenant).order_by()
+        for spec_name in rows.values_list("spec_name", flat=True).distinct():
+            _hint(spec_name)
+
+    transaction.on_commit(hint, robust=True)
 
 
 def _hint(spec_name: str) -> None:

@@ -23,14 +23,25 @@ class ErrorDetail(Reply):
     message: str = Field(description="Description of the error.", examples=["Is required."])
 
 
-def _waiting_is_optional(schema: dict[str, Any]) -> None:
+class QuotaValues(Reply):
+    """A limit of the tenant that does not allow the request."""
+
+    resource: str = Field(description="Resource.")
+    used: int = Field(description="Number in use.")
+    releasing: int = Field(description="Part of `used` that is being released.")
+    allowed: int = Field(description="Limit.")
+    asked: int = Field(description="Number that is requested.")
+
+
+def _some_are_optional(schema: dict[str, Any]) -> None:
     schema["required"].remove("waiting")
+    schema["required"].remove("quota")
 
 
 class ErrorBody(Reply):
     """An error with a machine-readable code and a human-readable message."""
 
-    model_config = ConfigDict(json_schema_extra=_waiting_is_optional)
+    model_config = ConfigDict(json_schema_extra=_some_are_optional)
 
     code: str = Field(
         description="Stable, machine-readable code of the error.",
@@ -47,6 +58,11 @@ class ErrorBody(Reply):
     waiting: int = Field(
         default=0,
         description="Number of waiting requests, with `insufficient_capacity` and `queue_full`.",
+    )
+    quota: list[QuotaValues] = Field(
+        default_factory=list,
+        description="Limits of the tenant; only with `quota_exceeded`.",
+        examples=[[]],
     )
     trace_id: str = Field(
         description="ID of the HTTP request in the platform's log. It equals the response header"

@@ -7,6 +7,7 @@ the response has a generic message. DRF (`exception_handler`) and the middleware
 import logging
 import math
 from collections.abc import Mapping
+from dataclasses import asdict
 from http import HTTPStatus
 from typing import Any
 
@@ -89,12 +90,14 @@ def envelope(error: errors.PlatformError) -> dict[str, Any]:
     """Return the `ErrorReply` of an error as a JSON object."""
     details = [{"field": one.field, "message": one.message} for one in error.details]
     waiting = {} if error.waiting is None else {"waiting": error.waiting}
+    quota = {"quota": [asdict(one) for one in error.quota]} if error.quota else {}
     return {
         "error": {
             "code": error.code,
             "message": error.message,
             "details": details,
             **waiting,
+            **quota,
             "traceID": current_trace_id(),
         }
     }

@@ -216,6 +216,18 @@ CLAIM_TO_READY: Final = Metric(
     " ready within the span. Absent if there are none.",
     ("span", "quantile"),
 )
+TENANT_LIMIT: Final = Metric(
+    "gpuplatform_tenant_limit",
+    Type.GAUGE,
+    "Limit of a tenant for a resource. Only limited resources have a series.",
+    ("tenant", "resource"),
+)
+TENANT_USED: Final = Metric(
+    "gpuplatform_tenant_used",
+    Type.GAUGE,
+    "Number that a tenant uses of a limited resource.",
+    ("tenant", "resource"),
+)
 TENANT_GPUS: Final = Metric(
     "gpuplatform_tenant_gpus",
     Type.GAUGE,

@@ -59,6 +59,9 @@ def _database_values(state: SteadyState) -> Iterator[tuple[Metric, Values]]:
     )
     yield declared.UNITS, {key: float(n) for key, n in state.units.items()}
     yield declared.TENANT_GPUS, {labels: float(n) for labels, n in state.tenant_gpus.items()}
+    limits = {(one.tenant, one.resource): one for one in state.tenant_limits}
+    yield declared.TENANT_LIMIT, {key: float(one.hard) for key, one in limits.items()}
+    yield declared.TENANT_USED, {key: float(one.used) for key, one in limits.items()}
     yield declared.USAGE_OVERDUE, {(): overdue_seconds()}
     yield declared.GPUS, _gpus(latest_capacity()[1])
     yield declared.CLAIM_TO_READY, _claim_to_ready(latest_sample())

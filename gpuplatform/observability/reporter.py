@@ -18,6 +18,7 @@ from gpuplatform.health import PartHealth, process_health, queue_lengths, record
 from gpuplatform.operations.models import Operation
 from gpuplatform.operations.phases import OPEN_PHASES, OperationPhase
 from gpuplatform.operations.selectors import operations_runnable, pending_operations
+from gpuplatform.quotas.selectors import LimitState, limit_states
 from gpuplatform.reconciliation.gate import cluster_state
 from inventory.models import StockPool
 from serverless.models import OPEN_STATES, Invocation
@@ -29,6 +30,9 @@ from units.tenant_usage import gpus_by_tenant
 logger = logging.getLogger(__name__)
 
 FAILED_WITHIN: Final = timedelta(hours=1)
+
+MAX_LIMITS: Final = 1_000
+"""Maximum number of limits of tenants that are served as metrics."""
 
 
 class PlatformTask(StrEnum):
@@ -51,6 +55,8 @@ class SteadyState:
     """Number of GPU units by role and phase."""
     tenant_gpus: Mapping[tuple[str, str], int]
     """Number of GPUs of active units that are not stopped, by tenant and resource."""
+    tenant_limits: Sequence[LimitState]
+    """At most `MAX_LIMITS` limits of tenants, with their use."""
     operations: Mapping[tuple[str, str], int]
     """Number of open operations by kind and phase."""
     failed_operations: int
@@ -133,6 +139,7 @@ def _state() -> SteadyState:
         allocated=replicas["allocated"] or 0,
         units=_pairs(units, "role", "phase"),
         tenant_gpus=gpus_by_tenant(),
+        tenant_limits=list(limit_states(MAX_LIMITS)),
         operations=_pairs(Operation.objects.filter(phase__in=OPEN_PHASES), "kind", "phase"),
         failed_operations=Operation.objects.filter(
             phase=OperationPhase.FAILED, ended_at__gt=Now() - FAILED_WITHIN

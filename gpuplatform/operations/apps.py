@@ -13,7 +13,10 @@ class OperationsConfig(AppConfig):
 
     @override
     def ready(self) -> None:
-        """Register the operation kinds of this app."""
+        """Register the operation kinds of this app, and the use of open operations."""
         from gpuplatform.operations.interventions import register_operations
+        from gpuplatform.operations.selectors import operations_used
+        from gpuplatform.tenancy.quota import register_usage
 
         register_operations()
+        register_usage(self.label, operations_used)

@@ -1,5 +1,7 @@
 """The model of operations."""
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import ClassVar
 
 from django.db import models
@@ -95,6 +97,9 @@ class Operation(LeasedRow):
     updated_at = models.DateTimeField(db_default=Now(), help_text="Time of the last change.")
     ended_at = models.DateTimeField(null=True, blank=True, help_text="Time at which it ended.")
 
+    limits: Mapping[str, int] = MappingProxyType({})
+    """The limits of the tenant that apply to the acceptance. Only its transaction has them."""
+
     class Meta:
         ordering: ClassVar[list[str]] = ["-id"]
         constraints: ClassVar[list[models.BaseConstraint]] = [
@@ -119,6 +124,11 @@ class Operation(LeasedRow):
             models.Index(
                 fields=["object_kind", "object_namespace", "object_name", "id"],
                 name="operation_open_of_object",
+                condition=Q(phase__in=OPEN_PHASES),
+            ),
+            models.Index(
+                fields=["tenant"],
+                name="operation_open_of_tenant",
                 condition=Q(phase__in=OPEN_PHASES),
             ),
             models.Index(fields=["ended_at"], name="operation_ended"),

@@ -1,6 +1,6 @@
 """Queries of operations."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -30,6 +30,8 @@ from gpuplatform.operations.provenance import (
 )
 from gpuplatform.reconciliation.epoch import newest_operation
 from gpuplatform.tenancy.models import Tenant
+from gpuplatform.tenancy.quota import Usage
+from gpuplatform.tenancy.resources import Resource
 
 MAX_SEARCHED: Final = 50_000
 """Number of operations that a search reads. A trigram index would not make it faster, because
@@ -39,6 +41,13 @@ generated names are random."""
 def operations_of(tenant: Tenant) -> QuerySet[Operation]:
     """Return the operations of a tenant, newest first."""
     return Operation.objects.filter(tenant=tenant).select_related("tenant").order_by("-id")
+
+
+def operations_used(tenants: Collection[int]) -> dict[int, dict[str, Usage]]:
+    """Return the number of open operations by tenant."""
+    rows = Operation.objects.filter(tenant__in=tenants, phase__in=OPEN_PHASES).order_by()
+    counts = rows.values_list("tenant_id").annotate(Count("id"))
+    return {tenant: {Resource.OPEN_OPERATIONS: Usage(number)} for tenant, number in counts}
 
 
 def operations_with(

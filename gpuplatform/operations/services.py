@@ -29,10 +29,10 @@ from gpuplatform.errors import (
 )
 from gpuplatform.kube.kinds import Manifest
 from gpuplatform.kube.modes import get_cluster
-from gpuplatform.locks import take_turn
+from gpuplatform.locks import take_turn, take_turn_behind
 from gpuplatform.operations.hashing import HASH_VERSION, request_hash
 from gpuplatform.operations.models import Operation
-from gpuplatform.operations.phases import ENDED_PHASES, OperationPhase
+from gpuplatform.operations.phases import ENDED_PHASES, OPEN_PHASES, OperationPhase
 from gpuplatform.operations.provenance import (
     HASH_VERSION_ANNOTATION,
     OPERATION_ID_ANNOTATION,
@@ -46,6 +46,8 @@ from gpuplatform.tenancy.actor import current_actor
 from gpuplatform.tenancy.locks import share_tenant
 from gpuplatform.tenancy.models import Tenant
 from gpuplatform.tenancy.phases import TenantPhase
+from gpuplatform.tenancy.quota import Ask, Usage, gate_of, limits_of, quota_check
+from gpuplatform.tenancy.resources import Resource
 from gpuplatform.tenancy.selectors import tenant_suspended
 
 DELETION_SECONDS = 5
@@ -86,6 +88,9 @@ class Request:
     """Priority of the operation in the queue."""
     only_releases: bool = False
     """Whether the request only ends something, so that an inactive tenant may have it accepted."""
+    is_limited: bool = False
+    """Whether the limits of the tenant apply: to operations of tenants that start or change
+    something. They never apply to an operation that releases something, or of an operator."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +126,7 @@ def operation_accept(
     Raises:
         OperationConflict: If the operationID belongs to another request.
         TenantSuspended: If the tenant is not active, unless the request only releases something.
+        QuotaExceeded: If a limit of the tenant does not allow the request.
         OperatorUnavailable: If the platform runs without a cluster.
         RecoveryNeeded: If the cluster and the database do not match.
     """
@@ -149,7 +155,11 @@ def take_turn_of_object(kind: str, namespace: str, name: str) -> None:
     A transaction that accepts operations on several objects takes all turns first, in the order
     of the arguments.
     """
-    take_turn("/".join((kind, namespace, name)))
+    take_turn(_turn_of_object(kind, namespace, name))
+
+
+def _turn_of_object(kind: str, namespace: str, name: str) -> str:
+    return "/".join((kind, namespace, name))
 
 
 def check_writable() -> None:
@@ -250,10 +260,15 @@ def _accept_new(
     locks: Callable[[], None],
 ) -> Operation | None:
     """Insert the operation and the row of its object; return `None` if the operationID exists."""
+    is_first = not connection.in_atomic_block
     with transaction.atomic():
         # Operations on an object commit in the order of ids. An id is assigned at the insert:
         # without the turn, a higher id could be committed first.
-        take_turn_of_object(request.object_kind, request.namespace, request.name)
+        place = (request.object_kind, request.namespace, request.name)
+        if is_first:
+            take_turn_behind(gate_of(request.tenant.pk), _turn_of_object(*place))
+        else:  # The transaction may hold locks, with which it must not wait for the gate.
+            take_turn_of_object(*place)
         if turn:
             take_turn(turn)
         locks()
@@ -263,12 +278,30 @@ def _accept_new(
             return None
         if phase != TenantPhase.ACTIVE and not request.only_releases:
             raise tenant_suspended(request.tenant)
+        if request.is_limited:
+            _check_limits(operation)
         operation.object_row = prepare(operation)
         Operation.objects.filter(id=operation.pk).update(object_row=operation.object_row)
         enqueue_after_commit(
             OperationTask.RUN, operation.pk, queue=Queue.OPERATIONS, urgency=request.urgency
         )
         return operation
+
+
+def _check_limits(operation: Operation) -> None:
+    """Read the limits of the tenant, and check the number of its open operations.
+
+    The limits are read after the insert, in a separate statement: the insert waits for a change
+    of limits in progress, and later changes wait for this transaction.
+    """
+    tenant = operation.tenant
+
+    def count() -> Usage:
+        others = Operation.objects.filter(tenant=tenant, phase__in=OPEN_PHASES)
+        return Usage(others.exclude(pk=operation.pk).count())
+
+    operation.limits = limits_of(tenant.pk)
+    quota_check(tenant, operation.limits, [Ask(Resource.OPEN_OPERATIONS, 1, count)])
 
 
 def _expected_hash(request: Request, version: int) -> str | None:

@@ -60,6 +60,7 @@ INSTALLED_APPS = [
     "gpuplatform.samples.apps.SamplesConfig",
     "gpuplatform.schedules.apps.SchedulesConfig",
     "gpuplatform.operations.apps.OperationsConfig",
+    "gpuplatform.quotas.apps.QuotasConfig",
     "gpuplatform.usage.apps.UsageConfig",
     "inventory.apps.InventoryConfig",
     "units.apps.UnitsConfig",

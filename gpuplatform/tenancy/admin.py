@@ -23,6 +23,7 @@ from gpuplatform.adminkit.display.text import gpu_value
 from gpuplatform.adminkit.lists.filters import PhaseTabs, TenantFilter
 from gpuplatform.adminkit.lists.model_admin import ObjectAdmin, ReadOnlyAdmin, Usage
 from gpuplatform.tenancy import admin_people, admin_tokens
+from gpuplatform.tenancy.admin_limits import LIMITS, limit_facts
 from gpuplatform.tenancy.models import Tenant
 from gpuplatform.tenancy.requests import PriorityLimit
 from gpuplatform.tenancy.services import tenant_limit_priority
@@ -68,7 +69,7 @@ LIMIT_PRIORITY: Final = Action(
 class TenantAdmin(ActionAdmin):
     """The tenants and their usage."""
 
-    row_actions = (LIMIT_PRIORITY,)
+    row_actions = (LIMITS, LIMIT_PRIORITY)
     search_order = 6
     list_display = ("name", "namespace", "units", "failed", "gpus", "max_priority", "since")
     list_display_links = ("name",)
@@ -132,7 +133,13 @@ class TenantAdmin(ActionAdmin):
         detail: Detail = context["detail"]
         usage = _usage(request, [row.pk])[row.pk]
         held = [Fact("GPUs held", _gpus(usage))] if usage else []
-        facts = [*detail.facts, *held, *_facts(request, row), *_lists(request, row)]
+        facts = [
+            *detail.facts,
+            *held,
+            *_facts(request, row),
+            *limit_facts(row),
+            *_lists(request, row),
+        ]
         return {**context, "detail": replace(detail, facts=facts)}
 
 

@@ -13,5 +13,9 @@ class TenancyConfig(AppConfig):
 
     @override
     def ready(self) -> None:
-        """Register the security scheme for the OpenAPI document."""
+        """Register the security scheme for the OpenAPI document, and the use of tokens."""
         from gpuplatform.tenancy import openapi as _openapi  # noqa: F401 - registers itself
+        from gpuplatform.tenancy.quota import register_usage
+        from gpuplatform.tenancy.services import tokens_used
+
+        register_usage(self.label, tokens_used)

@@ -7,6 +7,7 @@ from django.db import models
 from django.db.models.functions import Now
 from typing_extensions import override
 
+from gpuplatform.tenancy.limit_models import TenantLimit as TenantLimit  # noqa: PLC0414 - a table
 from gpuplatform.tenancy.phases import (
     MAX_DISPLAY_NAME,
     MAX_WEIGHT,

@@ -5,18 +5,29 @@ The only writer of the tokens. `gpuplatform.tenants` writes the other columns of
 
 import hashlib
 import secrets
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from datetime import datetime, timedelta
 from typing import Final
 
 from django.db import IntegrityError, transaction
-from django.db.models import Q
+from django.db.models import Count, Q
 from django.db.models.functions import Now
 
 from gpuplatform import clock
 from gpuplatform.errors import FieldError, NameConflict
+from gpuplatform.locks import close_gate
+from gpuplatform.tenancy.limit_models import TenantLimit
 from gpuplatform.tenancy.models import ApiToken, Tenant
 from gpuplatform.tenancy.phases import TenantPhase
+from gpuplatform.tenancy.quota import (
+    Ask,
+    Usage,
+    gate_of,
+    limits_changed,
+    limits_of,
+    quota_check,
+)
+from gpuplatform.tenancy.resources import Resource
 
 TOKEN_PREFIX: Final = "gpu_"  # noqa: S105 - not a secret; lets scanners find leaked tokens
 SECRET_BYTES: Final = 32
@@ -33,6 +44,49 @@ def tenant_limit_priority(*, tenant: Tenant, most: int) -> bool:
     return bool(others.update(max_priority=most))
 
 
+def tenant_lock_for_change(tenant: Tenant) -> None:
+    """Lock a tenant `FOR UPDATE`, as the first step of a transaction.
+
+    The lock waits for all transactions that have inserted a row that refers to the tenant, whether
+    it has limits or not. Two transactions that insert first would deadlock. The gate prevents that
+    further transactions insert such rows while this one waits.
+    """
+    close_gate(gate_of(tenant.pk))
+    list(Tenant.objects.select_for_update(of=("self",)).filter(pk=tenant.pk).values_list("pk"))
+
+
+def tenant_limits_replace(tenant: Tenant, limits: Mapping[str, int]) -> bool:
+    """Replace all limits of a tenant, and return whether one changed. Nothing in use is stopped.
+
+    Must be called in a transaction that has called `tenant_lock_for_change`. `limits` must be
+    checked with `checked_limits`.
+    """
+    if limits_of(tenant.pk) == dict(limits):
+        return False
+    rows = TenantLimit.objects.filter(tenant=tenant)
+    rows.exclude(resource__in=limits).delete()
+    TenantLimit.objects.bulk_create(
+        (TenantLimit(tenant=tenant, resource=name, hard=hard) for name, hard in limits.items()),
+        update_conflicts=True,
+        unique_fields=["tenant", "resource"],
+        update_fields=["hard"],
+    )
+    limits_changed(tenant.pk)
+    return True
+
+
+def tokens_active() -> Q:
+    """Return the condition of tokens that can be used."""
+    return Q(revoked_at__isnull=True) & (Q(expires_at__isnull=True) | Q(expires_at__gt=Now()))
+
+
+def tokens_used(tenants: Collection[int]) -> dict[int, dict[str, Usage]]:
+    """Return the number of active tokens by tenant."""
+    rows = ApiToken.objects.filter(tokens_active(), tenant__in=tenants).order_by()
+    counts = rows.values_list("tenant_id").annotate(Count("id"))
+    return {tenant: {Resource.TOKENS: Usage(number)} for tenant, number in counts}
+
+
 def token_create(
     *, tenant: Tenant, name: str, scopes: Collection[str], expires_at: datetime | None = None
 ) -> tuple[ApiToken, str]:
@@ -40,6 +94,7 @@ def token_create(
 
     Raises:
         NameConflict: If the tenant already has a token with this name.
+        QuotaExceeded: If the tenant has the maximum number of tokens.
     """
     secret = TOKEN_PREFIX + secrets.token_urlsafe(SECRET_BYTES)
     try:
@@ -52,16 +107,26 @@ def token_create(
                 scopes=sorted(scopes),
                 expires_at=expires_at,
             )
+            _check_tokens(token)
     except IntegrityError as error:
         msg = f"The tenant '{tenant}' already has a token '{name}'. Choose another name."
         raise NameConflict(msg, details=[FieldError("name", "Is already in use.")]) from error
     return token, secret
 
 
+def _check_tokens(token: ApiToken) -> None:
+    tenant = token.tenant
+
+    def count() -> Usage:
+        others = ApiToken.objects.filter(tokens_active(), tenant=tenant)
+        return Usage(others.exclude(pk=token.pk).count())
+
+    quota_check(tenant, limits_of(tenant.pk), [Ask(Resource.TOKENS, 1, count)])
+
+
 def token_used(secret: str) -> ApiToken | None:
     """Return the valid token with this secret, if any, and record its use once a minute."""
-    valid = Q(expires_at__isnull=True) | Q(expires_at__gt=Now())
-    tokens = ApiToken.objects.filter(valid, revoked_at__isnull=True, digest=_digest(secret))
+    tokens = ApiToken.objects.filter(tokens_active(), digest=_digest(secret))
     tokens = tokens.exclude(tenant__phase=TenantPhase.DELETED)
     token = tokens.select_related("tenant").first()
     if token is not None and _is_old(token.last_used_at):

@@ -21,6 +21,7 @@ from gpuplatform.errors import (
     NotFound,
     OperationConflict,
     PhaseConflict,
+    QuotaExceeded,
     StaleEtag,
     Throttled,
 )
@@ -95,7 +96,7 @@ class Functions(ApiView):
         tag=_FUNCTIONS,
         body=FunctionCreate,
         replies=accepted(ServerlessOperation.CREATE, *_FUNCTION, namespace=_NAMESPACE),
-        errors=[NameConflict],
+        errors=[NameConflict, QuotaExceeded],
     )
     def post(self, request: Request, *, body: FunctionCreate) -> Response:
         """Accept a request to create a function, which can be invoked immediately."""
@@ -127,7 +128,7 @@ class FunctionDetail(ApiView):
         tag=_FUNCTIONS,
         body=FunctionUpdate,
         replies=accepted(ServerlessOperation.UPDATE, *_FUNCTION, namespace=_NAMESPACE),
-        errors=[NotFound, PhaseConflict, StaleEtag],
+        errors=[NotFound, PhaseConflict, QuotaExceeded, StaleEtag],
         headers=[IF_MATCH_HEADER],
     )
     def put(self, request: Request, *, request_id: str, body: FunctionUpdate) -> Response:
@@ -210,7 +211,7 @@ class Invocations(ApiView):
                 description="The invocation has ended, or the request had been accepted before.",
             ),
         },
-        errors=[NotFound, PhaseConflict, OperationConflict, Throttled],
+        errors=[NotFound, OperationConflict, PhaseConflict, QuotaExceeded, Throttled],
         headers=[response_header("Retry-After", [202])],
     )
     def post(self, request: Request, *, body: InvocationCreate) -> Response:

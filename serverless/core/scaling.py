@@ -16,9 +16,6 @@ from serverless.queue.values import Backlog
 MAX_STARTS: Final = 10
 """Maximum number of workers of one function that one plan starts."""
 
-MAX_BACKOFF_WITHOUT_CAPACITY: Final = 10.0
-"""Maximum delay in seconds without stock. It is short because an attempt to claim is cheap."""
-
 MAX_BACKOFF_AFTER_FAILURES: Final = 300.0
 """Maximum delay in seconds after failed starts."""
 
@@ -56,6 +53,8 @@ class Worker:
     """The reason why the worker failed."""
     cause: str = ""
     """The `StartupCause` of the failure."""
+    is_barred: bool = False
+    """Whether the worker waits because the tenant has reached a limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,55 +172,6 @@ def plan_workers(
     return Plan(status, backoff, start, tuple(_stops(function, demand, workers, now)))
 
 
-def without_capacity(
-    function: FunctionView, workers: Sequence[Worker], spec_name: str, now: datetime
-) -> tuple[Status, Backoff]:
-    """Return the status and the backoff of a function without stock for its next worker.
-
-    If the last workers failed to start, that failure remains the reason, because more stock would
-    not help.
-    """
-    failures = function.start_failures + 1
-    seconds = backoff_seconds(failures, longest=MAX_BACKOFF_WITHOUT_CAPACITY)
-    backoff = Backoff(failures, now + timedelta(seconds=seconds))
-    ready = len(_of(workers, WorkerState.READY))
-    if function.cannot_start and not ready:
-        return _failed(function), backoff
-    return _no_capacity(function, ready, stock_missing(spec_name), now), backoff
-
-
-def without_stock(
-    function: FunctionView, workers: Sequence[Worker], spec_name: str, now: datetime
-) -> Status:
-    """Return the status of a function whose next worker waits for stock."""
-    ready = len(_of(workers, WorkerState.READY))
-    if function.cannot_start and not ready:
-        return _failed(function)
-    return _no_capacity(function, ready, stock_missing(spec_name), now)
-
-
-def stock_missing(spec_name: str) -> str:
-    """Return the message about a worker that waits for stock."""
-    return f"No stock of the GPU spec '{spec_name}' is ready. Invocations remain queued."
-
-
-def without_spec(
-    function: FunctionView, workers: Sequence[Worker], spec_name: str, now: datetime
-) -> tuple[Status, Backoff]:
-    """Return the status and the backoff of a function whose GPU spec is not available.
-
-    The phase is `Failed` if no worker is ready, because only a user or an operator can help.
-    """
-    failures = function.start_failures + 1
-    seconds = backoff_seconds(failures, longest=MAX_BACKOFF_WITHOUT_CAPACITY)
-    message = (
-        f"The GPU spec '{spec_name}' is disabled or not in the catalogue. Invocations remain"
-        " queued."
-    )
-    status = _no_spec(len(_of(workers, WorkerState.READY)), message)
-    return status, Backoff(failures, now + timedelta(seconds=seconds))
-
-
 def _after_failures(
     function: FunctionView, needed: int, workers: Sequence[Worker], now: datetime
 ) -> Backoff:
@@ -231,7 +181,7 @@ def _after_failures(
         failures = function.start_failures + len(failed)
         seconds = backoff_seconds(failures, longest=MAX_BACKOFF_AFTER_FAILURES)
         return Backoff(failures, now + timedelta(seconds=seconds))
-    ready = _current(function, _of(workers, WorkerState.READY))
+    ready = _current(function, workers_in(workers, WorkerState.READY))
     if ready and len(ready) >= needed:
         return Backoff()
     return Backoff(function.start_failures, function.starts_after)
@@ -251,7 +201,7 @@ def _stops(
     function: FunctionView, demand: Demand, workers: Sequence[Worker], now: datetime
 ) -> list[str]:
     """Return the names of failed workers, outdated workers, and surplus idle workers."""
-    failed = [one.name for one in _of(workers, WorkerState.FAILED)]
+    failed = [one.name for one in workers_in(workers, WorkerState.FAILED)]
     serving = _serving(workers)
     current = _current(function, serving)
     old = [one for one in serving if one.generation != function.generation]
@@ -279,7 +229,7 @@ def _outdated(demand: Demand, workers: Sequence[Worker], old: Sequence[Worker]) 
     Under constant load no worker becomes idle. A draining worker finishes its invocations.
     """
     idle = [one.name for one in _idle(demand, workers, old)]
-    if idle or _of(workers, WorkerState.DRAINING):
+    if idle or workers_in(workers, WorkerState.DRAINING):
         return idle
     return [one.name for one in old[:1]]
 
@@ -299,19 +249,21 @@ def _idle(demand: Demand, workers: Sequence[Worker], among: Sequence[Worker]) ->
 def _status(
     function: FunctionView, demand: Demand, needed: int, workers: Sequence[Worker], now: datetime
 ) -> Status:
-    ready = len(_of(workers, WorkerState.READY))
+    ready = len(workers_in(workers, WorkerState.READY))
     failed = _failures(function, workers)
     if not ready and failed:
-        return _failed(failed[0])
+        return failed_status(failed[0])
     if not ready and function.cannot_start:
         # A start in progress or an empty queue does not prove that a worker can start.
-        return _failed(function)
+        return failed_status(function)
     if ready >= needed and not failed:
         return _ready(demand, ready)
-    waiting = _of(workers, WorkerState.WAITING)
+    waiting = workers_in(workers, WorkerState.WAITING)
     if waiting:
-        return _no_capacity(function, ready, waiting[0].message, now)
-    if _of(workers, WorkerState.STARTING) or failed:
+        first = waiting[0]
+        barred = FunctionReason.QUOTA_REACHED if first.is_barred else FunctionReason.NO_CAPACITY
+        return no_capacity(function, ready, first.message, now, barred)
+    if workers_in(workers, WorkerState.STARTING) or failed:
         return _activating(ready, needed)
     return _missing(function, ready, needed, now)
 
@@ -319,32 +271,40 @@ def _status(
 def _missing(function: FunctionView, ready: int, needed: int, now: datetime) -> Status:
     """Return the status while workers are missing and none is starting."""
     if function.cannot_start:
-        return replace(_failed(function), phase=FunctionPhase.PROGRESSING)
-    if function.start_failures and function.reason == FunctionReason.NO_CAPACITY:
-        return _no_capacity(function, ready, function.message, now)
+        return replace(failed_status(function), phase=FunctionPhase.PROGRESSING)
+    for reason in (FunctionReason.NO_CAPACITY, FunctionReason.QUOTA_REACHED):
+        if function.start_failures and function.reason == reason:
+            return no_capacity(function, ready, function.message, now, reason)
     if function.start_failures and function.reason == FunctionReason.SPEC_UNAVAILABLE:
-        return _no_spec(ready, function.message)
+        return no_spec(ready, function.message)
     return _activating(ready, needed)
 
 
-def _no_spec(ready: int, message: str) -> Status:
+def no_spec(ready: int, message: str) -> Status:
+    """Return the status while the GPU spec is not available."""
     phase = FunctionPhase.PROGRESSING if ready else FunctionPhase.FAILED
     return Status(phase, FunctionReason.SPEC_UNAVAILABLE, message)
 
 
-def _no_capacity(function: FunctionView, ready: int, message: str, now: datetime) -> Status:
-    """Return the status without stock.
+def no_capacity(
+    function: FunctionView,
+    ready: int,
+    message: str,
+    now: datetime,
+    reason: FunctionReason = FunctionReason.NO_CAPACITY,
+) -> Status:
+    """Return the status without stock, or with a limit of the tenant that is reached.
 
     The phase is `Failed` after `CAPACITY_GRACE` if no worker is ready, otherwise `Progressing`.
     """
-    had_none = function.reason == FunctionReason.NO_CAPACITY
+    had_none = function.reason == reason
     has_failed = function.phase == FunctionPhase.FAILED
     is_over = had_none and (has_failed or now - (function.since or now) >= CAPACITY_GRACE)
     phase = FunctionPhase.FAILED if is_over and not ready else FunctionPhase.PROGRESSING
-    return Status(phase, FunctionReason.NO_CAPACITY, message)
+    return Status(phase, reason, message)
 
 
-def _failed(source: FunctionView | Worker) -> Status:
+def failed_status(source: FunctionView | Worker) -> Status:
     """Return the status for a failed worker, or for the failure that the function recorded."""
     reason = FunctionReason.WORKER_FAILED
     return Status(FunctionPhase.FAILED, reason, source.message, source.cause)
@@ -374,13 +334,14 @@ def _suspended() -> Status:
     return Status(FunctionPhase.FAILED, FunctionReason.TENANT_SUSPENDED, message)
 
 
-def _of(workers: Sequence[Worker], state: WorkerState) -> list[Worker]:
+def workers_in(workers: Sequence[Worker], state: WorkerState) -> list[Worker]:
+    """Return the workers in a state."""
     return [one for one in workers if one.state == state]
 
 
 def _failures(function: FunctionView, workers: Sequence[Worker]) -> list[Worker]:
     """Return the failed workers of the current spec."""
-    return _current(function, _of(workers, WorkerState.FAILED))
+    return _current(function, workers_in(workers, WorkerState.FAILED))
 
 
 def _serving(workers: Sequence[Worker]) -> list[Worker]:

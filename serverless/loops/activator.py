@@ -15,7 +15,13 @@ from typing import Final
 from django.conf import settings
 
 from gpuplatform import clock
-from gpuplatform.errors import CapacityExceeded, InvalidSpec, PlatformError, QueueFull
+from gpuplatform.errors import (
+    CapacityExceeded,
+    InvalidSpec,
+    PlatformError,
+    QueueFull,
+    QuotaExceeded,
+)
 from gpuplatform.kube.client import Cluster
 from gpuplatform.kube.elector import Elector
 from gpuplatform.kube.kinds import ACTIVATOR_LEASE
@@ -23,15 +29,18 @@ from gpuplatform.reconciliation import epoch, gate
 from gpuplatform.reconciliation.heartbeats import Part, report_activity
 from inventory.selectors import specs_enabled
 from serverless.core.peaks import Peaks
+from serverless.core.rejections import (
+    without_capacity,
+    without_quota,
+    without_spec,
+    without_stock,
+)
 from serverless.core.scaling import (
     Demand,
     FunctionView,
     Plan,
     Status,
     plan_workers,
-    without_capacity,
-    without_spec,
-    without_stock,
     workers_needed,
 )
 from serverless.loops.listener import OutboxListener
@@ -152,6 +161,9 @@ class Activator:
         for started in range(plan.start):
             try:
                 result = worker_start(function, observed=observed.units + started)
+            except QuotaExceeded as error:
+                found = without_quota(view, observed.workers, str(error), clock.now())
+                return replace(plan, status=found[0], backoff=found[1])
             except (CapacityExceeded, QueueFull, InvalidSpec) as error:
                 return self._without_start(observed, view, plan, error)
             if result is WorkerStart.CHANGED:

@@ -4,7 +4,7 @@ The number of queries does not depend on the number of functions.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Final
@@ -17,13 +17,19 @@ from gpuplatform.errors import InsufficientCapacity
 from gpuplatform.operations.models import Operation
 from gpuplatform.operations.phases import OperationPhase
 from gpuplatform.tenancy.phases import TenantPhase
-from serverless.core.scaling import FunctionView, Worker, WorkerState, stock_missing
+from serverless.core.rejections import quota_reached, stock_missing
+from serverless.core.scaling import (
+    FunctionView,
+    Worker,
+    WorkerState,
+)
 from serverless.core.workers import function_of, generation_of
 from serverless.models import OPEN, OUTBOX, Function, Invocation
 from serverless.phases import InvocationState
 from serverless.selectors import all_workers, functions_live
 from units.models import GpuUnit
 from units.phases import UnitPhase
+from units.quota_waits import units_barred
 from units.services.names import UnitOperation
 
 _STATES: Final[Mapping[str, WorkerState]] = {
@@ -105,12 +111,14 @@ class Observation:
 def observe() -> Observation:
     """Return all functions with their workers, and the workers that have no function."""
     units, opened, failed = _units(), _open_invocations(), _failed_starts()
+    barred = units_barred([unit for found in units.values() for unit in found])
     functions = [
         _observation(
             function,
             units.get((function.tenant_id, function.pk), ()),
             opened.get(function.pk, OpenInvocations()),
             failed.get((function.tenant_id, function.pk), ()),
+            barred,
         )
         for function in _functions()
     ]
@@ -147,6 +155,7 @@ def _observation(
     units: Sequence[GpuUnit],
     opened: OpenInvocations,
     failed: Sequence[Operation],
+    barred: Collection[int],
 ) -> FunctionObservation:
     since = function.observed_at or function.created_at
     failed_starts = [
@@ -159,19 +168,21 @@ def _observation(
         for row in failed
         if row.ended_at and row.ended_at > since
     ]
-    workers = [_worker(unit, opened) for unit in units]
+    workers = [_worker(unit, opened, is_barred=unit.pk in barred) for unit in units]
     return FunctionObservation(function, len(units), [*workers, *failed_starts], opened)
 
 
-def _worker(unit: GpuUnit, opened: OpenInvocations) -> Worker:
+def _worker(unit: GpuUnit, opened: OpenInvocations, *, is_barred: bool) -> Worker:
     is_waiting = unit.waits_since is not None
+    missing = quota_reached if is_barred else stock_missing
     return Worker(
         name=unit.name,
         state=_state(unit),
         generation=_generation(unit),
         in_progress=opened.running[unit.name],
-        message=stock_missing(unit.spec_name) if is_waiting else unit.message,
+        message=missing(unit.spec_name) if is_waiting else unit.message,
         cause=unit.cause,
+        is_barred=is_barred,
     )
 
 

@@ -19,12 +19,14 @@ from gpuplatform.operations.services import (
 )
 from gpuplatform.operations.versions import IF_MATCH, stale
 from gpuplatform.tenancy.models import Tenant
+from gpuplatform.tenancy.quota import Ask, Usage, quota_check
+from gpuplatform.tenancy.resources import Resource
 from inventory.selectors import spec_requested
 from serverless.core.spec import FunctionSpec
 from serverless.models import Function
 from serverless.phases import FUNCTION_TRANSITIONS, FunctionPhase
 from serverless.requests import FunctionCreate, FunctionScale, FunctionUpdate
-from serverless.selectors import function_named
+from serverless.selectors import function_named, functions_used
 from serverless.services.endings import invocations_abandon, invocations_cancel_waiting
 from serverless.services.names import FUNCTION_KIND, ServerlessOperation
 
@@ -35,10 +37,15 @@ def function_create(*, tenant: Tenant, body: FunctionCreate) -> Accepted:
     Raises:
         InvalidSpec: If the GPU spec is not in the catalogue or is disabled.
         NameConflict: If the name is in use.
+        QuotaExceeded: If a limit of the tenant allows no further function.
         OperationConflict: If the operationID belongs to another request.
     """
 
+    def count() -> Usage:
+        return functions_used([tenant.pk]).get(tenant.pk, Usage())
+
     def prepare(operation: Operation) -> int:
+        quota_check(tenant, operation.limits, [Ask(Resource.FUNCTIONS, 1, count)])
         spec = body.spec()
         spec_requested(spec.spec_name)
         row = Function(
@@ -54,9 +61,8 @@ def function_create(*, tenant: Tenant, body: FunctionCreate) -> Accepted:
         return row.pk
 
     place = (FUNCTION_KIND, tenant.namespace, body.request_id)
-    request = Request(
-        tenant, body.operation_id, ServerlessOperation.CREATE, *place, payload=body.payload()
-    )
+    kind, payload = ServerlessOperation.CREATE, body.payload()
+    request = Request(tenant, body.operation_id, kind, *place, payload=payload, is_limited=True)
     return operation_accept(request, prepare=prepare)
 
 
@@ -175,9 +181,13 @@ def _accept(
 
     place = (FUNCTION_KIND, tenant.namespace, request_id)
     request = Request(
-        *(tenant, operation_id, kind, *place),
+        tenant,
+        operation_id,
+        kind,
+        *place,
         payload=payload or {},
-        only_releases=kind is ServerlessOperation.DELETE,
+        is_limited=kind != ServerlessOperation.DELETE,
+        only_releases=kind == ServerlessOperation.DELETE,
     )
     return operation_accept(request, prepare=prepare)
 

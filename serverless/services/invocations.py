@@ -17,6 +17,8 @@ from gpuplatform.operations.models import Operation
 from gpuplatform.operations.services import Accepted, Request, check_writable, operation_accept
 from gpuplatform.tenancy.locks import share_active_tenant
 from gpuplatform.tenancy.models import Tenant
+from gpuplatform.tenancy.quota import Ask, Usage, limits_of, quota_check, tenant_lock
+from gpuplatform.tenancy.resources import Resource
 from serverless.models import OPEN, Function, Invocation
 from serverless.phases import (
     INVOCATION_TRANSITIONS,
@@ -68,6 +70,7 @@ def invocation_accept(*, tenant: Tenant, body: InvocationCreate) -> AcceptedInvo
         TooLarge: If the payload exceeds the limit.
         Throttled: If the function has too many open invocations.
         TenantSuspended: If the tenant is not active.
+        QuotaExceeded: If a limit of the tenant allows no further open invocation.
         OperatorUnavailable: If the platform runs without a cluster.
         RecoveryNeeded: If the cluster and the database do not match.
     """
@@ -83,6 +86,7 @@ def invocation_accept(*, tenant: Tenant, body: InvocationCreate) -> AcceptedInvo
         with transaction.atomic():
             share_active_tenant(tenant)
             invocation.save(force_insert=True)
+            _check_limits(tenant, invocation.pk)
             _set_expiry(invocation)
             outbox_notify()
     except IntegrityError:
@@ -159,6 +163,16 @@ def invocations_prune() -> int:
     return pruned + functions.delete()[0]
 
 
+def _check_limits(tenant: Tenant, invocation: int) -> None:
+    """Check that the tenant may have an open invocation in addition to the others."""
+
+    def count() -> Usage:
+        others = Invocation.objects.filter(OPEN, tenant=tenant).exclude(pk=invocation)
+        return Usage(others.count())
+
+    quota_check(tenant, limits_of(tenant.pk), [Ask(Resource.OPEN_INVOCATIONS, 1, count)])
+
+
 def _known(tenant: Tenant, invocation_id: str, digest: str) -> AcceptedInvocation | None:
     """Return the accepted invocation with this id, or `None` if it does not exist.
 
@@ -183,6 +197,7 @@ def _repeated(tenant: Tenant, invocation_id: str, digest: str) -> AcceptedInvoca
 
     Raises:
         OperationConflict: If the invocation belongs to another request.
+        QuotaExceeded: If it would be queued again, and a limit of the tenant does not allow it.
     """
     known = _known(tenant, invocation_id, digest)
     if known is None or known.invocation.mode != InvocationMode.SYNC:
@@ -190,6 +205,9 @@ def _repeated(tenant: Tenant, invocation_id: str, digest: str) -> AcceptedInvoca
     row = known.invocation
     dropped = Invocation.objects.filter(pk=row.pk, failure_class=FailureClass.CALLER_LEFT)
     with transaction.atomic():
+        if row.failure_class == FailureClass.CALLER_LEFT:
+            tenant_lock(tenant.pk)  # Nothing is inserted, so that a change of limits is awaited.
+            _check_limits(tenant, row.pk)
         Invocation.objects.filter(pk=row.pk).update(repeated_calls=F("repeated_calls") + 1)
         if not row.function.deletion_requested_at:
             _requeue(dropped, row)

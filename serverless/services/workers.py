@@ -63,6 +63,7 @@ def worker_start(function: Function, *, observed: int) -> WorkerStart:
     Raises:
         CapacityExceeded: If no node is large enough for the function's GPU spec.
         QueueFull: If too many requests wait for stock of the function's GPU spec.
+        QuotaExceeded: If a limit of the tenant allows no further worker.
         InvalidSpec: If the spec or the address of the queue is not valid for a worker.
     """
     check_writable()  # Called before the transaction because it can open connections.
@@ -76,7 +77,8 @@ def worker_start(function: Function, *, observed: int) -> WorkerStart:
     )
     with transaction.atomic():
         # After a change of the leader, this check detects workers that the other one started.
-        unchanged = Function.objects.select_for_update().filter(
+        # An invocation locks its tenant before it refers to the function: the lock allows that.
+        unchanged = Function.objects.select_for_update(no_key=True).filter(
             pk=function.pk,
             generation=function.generation,
             spec=function.spec,  # The spec contains the limits for the number of workers.

@@ -14,6 +14,7 @@ from gpuplatform.operations.models import Operation
 from gpuplatform.tenancy.models import Tenant
 from gpuplatform.tenancy.selectors import tenant_by_name
 from tests.factories.admin_steps import address, confirm, press, text_of
+from tests.factories.limits import limit_all
 from tests.factories.unit_rows import stock_row, unit_row
 from tests.fakes.cluster import FakeCluster
 from tests.fakes.installed import cluster
@@ -174,3 +175,38 @@ def test_the_default_tenant_offers_no_suspension(
     assert [one["label"] for one in page.context["row_actions"]] == [
         *("Limit priority", "Change settings"),
     ]
+
+
+def test_its_page_shows_each_limit_as_a_bar(operator_client: Client) -> None:
+    tenant = tenant_by_name()
+    limit_all(tenant, {"gpus": 4, "gpus.g1.1": 8, "units": 1})
+    unit_row(gpu=1, gpus_seen=1)
+    unit_row(gpu=2, gpus_seen=2, is_suspended=True)
+
+    page = operator_client.get(address(tenant, "change", tenant.pk)).content.decode()
+
+    bars = re.findall(r'<svg class="bar"[^>]*aria-label="([^"]+)"', page)
+    assert bars == [
+        "3 of 4 used, 2 being released",
+        "3 of 8 used, 2 being released",
+        "2 of 1 used",
+    ]
+    kinds = re.findall(r'<rect class="seg-(\w+)"[^>]*><title>', page)
+    assert kinds == ["active", "deleting", "free", "active", "deleting", "free", "active"]
+
+
+def test_the_limits_are_changed_with_a_form(operator_client: Client) -> None:
+    tenant = tenant_by_name()
+    limit_all(tenant, {"gpus": 4, "units": 1})
+
+    form = press(operator_client, "quota", tenant)
+    assert form.context["form"]["gpus"].value() == 4
+    confirm(
+        operator_client, press(operator_client, "quota", tenant, gpus="2", specs='{"g1.1": 1}')
+    )
+
+    found = dict(tenant.limits.values_list("resource", "hard"))
+    assert found == {"gpus": 2, "gpus.g1.1": 1}
+    rejected = press(operator_client, "quota", tenant, gpus="-1", specs='{"a b": 1}')
+    assert {"gpus", "specs"} <= set(rejected.context["form"].errors)
+    assert dict(tenant.limits.values_list("resource", "hard")) == found

@@ -12,6 +12,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from functools import partial
+from http import HTTPStatus
 from typing import Final
 
 from gpuplatform.kube.kinds import GPU_UNIT
@@ -55,6 +56,21 @@ WRITERS: Final = 8
 
 def accept(bench: Bench) -> None:
     """Accepted creates per second with paused workers, with 5,000 units and without units."""
+    _accept(bench)
+
+
+def limits(bench: Bench) -> None:
+    """The same on the simulated cluster, for a tenant with limits."""
+    hard = 2 * (MANY + CREATES)
+    names = ("gpus", f"gpus.{SPEC}", "units", "openOperations")
+    body = {"operationID": "limits", "limits": dict.fromkeys(names, hard)}
+    answer = bench.api()("PUT", "/api/v1/operator/tenants/default/limits", body)
+    if answer.status != HTTPStatus.ACCEPTED:
+        raise SystemExit(f"the limits were rejected with {answer.status}: {answer.body}")
+    _accept(bench)
+
+
+def _accept(bench: Bench) -> None:
     bench.seed(3)
     api = bench.api()
     name = bench.name("pattern")
@@ -298,7 +314,11 @@ PARTS: Final[dict[str, Callable[[Bench], None]]] = {
     "crowd": crowd,
     "settled": settled,
 }
-ON_SIMULATOR: Final[dict[str, Callable[[Bench], None]]] = {"simulator": settled_on_simulator}
+ON_SIMULATOR: Final[dict[str, Callable[[Bench], None]]] = {
+    "simulator": settled_on_simulator,
+    "limits": limits,
+    "unlimited": accept,
+}
 
 
 def main() -> None:

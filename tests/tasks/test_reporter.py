@@ -29,6 +29,7 @@ from gpuplatform.reconciliation.models import ClusterState
 from gpuplatform.samples.models import PlatformSample
 from serverless.models import Invocation, WebhookSecret
 from tests.factories.inventory import accept_create, pool_row
+from tests.factories.limits import limit
 from tests.factories.serverless import accept, function_row
 from tests.factories.unit_rows import stock_row, unit_row
 from tests.fakes.cluster import FakeCluster
@@ -198,6 +199,7 @@ def test_beat_serves_the_same_numbers(cluster: FakeCluster, broker: Broker) -> N
     report_heartbeat(Part.BEAT)
     tenant = unit_row(gpu=4).tenant
     unit_row("Stopped", gpu=8)
+    limit(units=3)
     paces = {"hour_claims": 1, "hour_p50": 0.5, "hour_p95": 2.0, "day_claims": 1}
     PlatformSample.objects.create(at=Now(), seconds=30, accepted=0, failed=0, **paces)
 
@@ -208,6 +210,8 @@ def test_beat_serves_the_same_numbers(cluster: FakeCluster, broker: Broker) -> N
     assert found["gpuplatform_stock_pool_replicas", "available"] == 2
     assert found["gpuplatform_units", "Ready", "stock"] == 1
     assert found["gpuplatform_tenant_gpus", "nvidia.com/gpu", str(tenant)] == 4
+    assert found["gpuplatform_tenant_limit", "units", str(tenant)] == 3
+    assert found["gpuplatform_tenant_used", "units", str(tenant)] == 4
     assert found["gpuplatform_claim_to_ready_seconds", "0.95", "hour"] == 2.0
     assert ("gpuplatform_claim_to_ready_seconds", "0.5", "day") not in found
     assert found["gpuplatform_operations", "stockpool.create", "Pending"] == 1

@@ -26,7 +26,7 @@ from gpuplatform.operations.registry import QueuePlace
 from units.admin.detail import unit_url
 from units.models import ActiveUnit, CapacityRequest, GpuUnit
 from units.phases import QUEUE_CAUSES, QueueCause, UnitPhase
-from units.queue_entries import causes_of
+from units.queue_entries import causes_of_requests
 from units.waiting import OPEN, hold_ends_at, places_in, queued_specs
 
 UNKNOWN_PLACE: Final = QueuePlace(0, None)
@@ -48,7 +48,7 @@ def queue_facts(unit: GpuUnit) -> Sequence[Fact]:
     if request is None:
         return ()
     place = places_in([request.spec_name]).get(request.pk, UNKNOWN_PLACE)
-    cause = causes_of([request.spec_name])[request.spec_name]
+    cause = causes_of_requests([request])[request.pk]
     explained = QUEUE_CAUSES[cause]
     return (
         Fact("Queue position", f"{place.position}, {place.ahead} ahead"),
@@ -202,9 +202,9 @@ class CapacityRequestAdmin(ActionAdmin):
 
     @override
     def annotate_rows(self, request: HttpRequest, rows: Sequence[Any]) -> None:
-        places, causes = _places(request), causes_of(sorted({row.spec_name for row in rows}))
+        places, causes = _places(request), causes_of_requests(rows)
         for row in rows:
-            row.place, row.cause = places.get(row.pk, UNKNOWN_PLACE), causes[row.spec_name]
+            row.place, row.cause = places.get(row.pk, UNKNOWN_PLACE), causes[row.pk]
 
     @override
     def detail(self, row: CapacityRequest) -> Detail:

@@ -66,7 +66,8 @@ from units.selectors import (
     stock_in,
 )
 from units.tenant_usage import TenantUsage, usage_by_tenant
-from units.waiting_units import show_waiting, with_waits
+from units.waiting_display import show_waiting
+from units.waiting_units import with_waits
 
 MAX_SEEDED_UNITS: Final = 50
 """Maximum number of units on the page of a seeding."""

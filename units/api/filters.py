@@ -15,7 +15,7 @@ from gpuplatform.operations.api.resources import ResourcesQuery
 from units.models import GpuUnit
 from units.phases import UnitPhase
 from units.selectors import StockState, stock_in, stock_live
-from units.waiting_units import shown_with
+from units.waiting_display import shown_with
 
 MAX_WAIT_SECONDS: Final = 60
 DEFAULT_WAIT_SECONDS: Final = 30

@@ -20,6 +20,7 @@ from gpuplatform.errors import (
     NameConflict,
     NotFound,
     QueueFull,
+    QuotaExceeded,
 )
 from gpuplatform.operations.api.replies import accepted, accepted_reply
 from gpuplatform.operations.api.resources import Message
@@ -135,7 +136,13 @@ class UnitGroups(ApiView):
         tag=_TAG,
         body=UnitGroupCreate,
         replies=accepted(UnitOperation.GROUP_CREATE, *_GROUP, namespace=_NAMESPACE, total=_SIZE),
-        errors=[CapacityExceeded, InsufficientCapacity, NameConflict, QueueFull],
+        errors=[
+            CapacityExceeded,
+            InsufficientCapacity,
+            NameConflict,
+            QueueFull,
+            QuotaExceeded,
+        ],
     )
     def post(self, request: Request, *, body: UnitGroupCreate) -> Response:
         """Accept a request to create the units `<name>-<rank>`, and claim stock for all of them.

@@ -41,7 +41,7 @@ from units.phases import STOCK_NAMESPACE, UnitPhase, UnitReason
 from units.selectors import StockState, last_failures, stock_state
 from units.services.names import UnitOperation
 from units.waiting import places_of_units
-from units.waiting_units import show_waiting
+from units.waiting_display import show_waiting
 
 _NORMAL, _WARNING = "Normal", "Warning"
 

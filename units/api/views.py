@@ -26,6 +26,7 @@ from gpuplatform.errors import (
     OperatorUnavailable,
     PhaseConflict,
     QueueFull,
+    QuotaExceeded,
     StaleEtag,
     Throttled,
 )
@@ -90,7 +91,13 @@ class GpuUnits(ApiView):
         tag=_TAG,
         body=GpuUnitCreate,
         replies=accepted(UnitOperation.CREATE, *_UNIT, namespace=_NAMESPACE),
-        errors=[CapacityExceeded, InsufficientCapacity, NameConflict, QueueFull],
+        errors=[
+            CapacityExceeded,
+            InsufficientCapacity,
+            NameConflict,
+            QueueFull,
+            QuotaExceeded,
+        ],
     )
     def post(self, request: Request, *, body: GpuUnitCreate) -> Response:
         """Accept a request to create a unit, and claim a stock unit.
@@ -130,7 +137,7 @@ class GpuUnitDetail(ApiView):
         body=GpuUnitUpdate,
         query=UnitQuery,
         replies=accepted(UnitOperation.UPDATE, *_UNIT, namespace=_NAMESPACE),
-        errors=[NotFound, PhaseConflict, StaleEtag],
+        errors=[NotFound, PhaseConflict, QuotaExceeded, StaleEtag],
         headers=[IF_MATCH_HEADER],
     )
     def put(
@@ -193,7 +200,7 @@ class GpuUnitStart(ApiView):
         body=UnitStart,
         query=UnitQuery,
         replies=accepted(UnitOperation.START, *_UNIT, namespace=_NAMESPACE),
-        errors=[NotFound, PhaseConflict],
+        errors=[NotFound, PhaseConflict, QuotaExceeded],
     )
     def post(self, request: Request, *, name: str, body: UnitStart, query: UnitQuery) -> Response:
         """Accept a request to start the unit.

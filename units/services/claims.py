@@ -11,7 +11,7 @@ from collections.abc import Collection
 from typing import Final
 
 from django.db import transaction
-from django.db.models import Q, QuerySet
+from django.db.models import Q, QuerySet, Sum
 from django.db.models.functions import Now
 
 from gpuplatform.errors import PhaseConflict
@@ -128,6 +128,12 @@ def _first_unlocked(free: QuerySet[GpuUnit]) -> GpuUnit | None:
 def claimed_stock(operation: Operation) -> GpuUnit | None:
     """Return the stock unit that `operation` has claimed, or `None`."""
     return GpuUnit.objects.filter(claimed_by=operation).order_by("id").first()
+
+
+def claimed_gpus(operation: Operation) -> int:
+    """Return the number of GPUs of the stock units that `operation` has claimed."""
+    rows = GpuUnit.objects.filter(claimed_by=operation)
+    return int(rows.aggregate(number=Sum("gpu", default=0))["number"])
 
 
 def reassign(

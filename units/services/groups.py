@@ -34,6 +34,7 @@ from units.history import append_history
 from units.mirror import spec_columns, unit_gone, unit_recorded
 from units.models import CapacityRequest, GpuUnit
 from units.phases import UnitRole
+from units.pods_seen import pods_expected
 from units.requests import UnitGroupCreate
 from units.selectors import claimable_stock, stock_withheld
 from units.services.claims import (
@@ -51,11 +52,13 @@ from units.services.queue import (
     Wanted,
     accept_group_in_line,
     check_possible,
+    claim_within,
     earlier_operations,
     request_open,
     requests_close,
     supersede,
 )
+from units.services.quota import check_units, gpu_quota
 from units.services.stock import restock
 from units.waiting import unless_queued
 
@@ -73,6 +76,8 @@ def group_create(*, tenant: Tenant, body: UnitGroupCreate) -> Accepted:
         InsufficientCapacity: If too few stock units can be claimed; the request does not wait.
         CapacityExceeded: If the nodes could not have all units, even if they were empty.
         QueueFull: If too many requests wait for stock of the GPU spec, or too many of the tenant.
+        QuotaExceeded: If a limit of the tenant does not allow all units, now or, if the request
+            waits, ever.
         OperationConflict: If the operationID belongs to another request.
     """
     spec_name = body.unit.spec_name
@@ -81,10 +86,13 @@ def group_create(*, tenant: Tenant, body: UnitGroupCreate) -> Accepted:
         if body.priority:  # A replay returns its operation in any case.
             rows = Tenant.objects.filter(pk=tenant.pk)
             body.check_priority(rows.values_list("max_priority", flat=True).get())
-        spec_requested(spec_name)
+        gpus = body.size * spec_requested(spec_name).gpu
+        check_units(operation, body.size)
+        quota = gpu_quota(operation, operation.limits, spec_name)
+        (quota.check if body.wait is None else quota.check_size)(gpus)
         units = _insert(operation, body)
         wanted = group_wanted(body, body.size)
-        claimed = claim(operation, wanted)
+        claimed = claim_within(quota, claim, operation, wanted, gpus)
         if claimed.stock is None:
             check_possible(wanted, "size")
         if claimed.stock is None and body.wait is None:
@@ -97,7 +105,9 @@ def group_create(*, tenant: Tenant, body: UnitGroupCreate) -> Accepted:
 
     place = (GROUP_KIND, tenant.namespace, body.name)
     kind = UnitOperation.GROUP_CREATE
-    request = Request(tenant, body.operation_id, kind, *place, payload=body.payload())
+    request = Request(
+        tenant, body.operation_id, kind, *place, payload=body.payload(), is_limited=True
+    )
     return accept_group_in_line(request, spec_name, prepare)
 
 
@@ -148,6 +158,7 @@ def members_to_create(operation: Operation) -> list[GpuUnit]:
 def member_created(operation: Operation, row_id: int, unit: Manifest) -> None:
     """Copy a created unit, consume its source, and enqueue both: they complete the hand-over."""
     unit_recorded(GpuUnit.objects.filter(pk=row_id, uid=""), unit)
+    pods_expected(GpuUnit.objects.filter(pk=row_id))
     consume_one(operation, unit)
     reconcile_soon(consumed_stock(unit))
     reconcile_soon(GpuUnit.objects.filter(pk=row_id))

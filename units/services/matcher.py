@@ -33,10 +33,11 @@ from units.models import CapacityRequest, GpuUnit
 from units.phases import REQUEST_TRANSITIONS, RequestPhase
 from units.requests import create_body
 from units.selectors import claimable_stock
-from units.services.claims import abandon, claim_all
+from units.services.claims import abandon, claim_all, claimed_gpus
 from units.services.names import UnitOperation
 from units.services.preemption import preempt, withdraw_notices
 from units.services.queue import operations_due, turn_of
+from units.services.quota import GpuQuota, gpu_quota, tenant_lock_for_grant
 from units.services.stock import top_up
 from units.waiting import (
     OPEN,
@@ -150,34 +151,24 @@ def _grant(wanted: QueueRequest, free: QuerySet[GpuUnit]) -> None:
     """Claim rows of `free` for the operation of a request, and mark it due (rule `dueatgrant`).
 
     Raises:
-        _Overtaken: If the tenant is not active, if the operation or the request is not open, or
-            if other operations have claimed the rows.
+        _Overtaken: If the tenant is not active, if its limits do not allow the grant, if the
+            operation or the request is not open, or if other operations have claimed the rows.
     """
     if share_tenant(wanted.tenant) != TenantPhase.ACTIVE:  # Rule `phaselock`.
         raise _Overtaken(wanted.number)
-    operations = Operation.objects.filter(
-        capacity_request=wanted.number, phase__in=OPEN_PHASES, cancelled_by__isnull=True
-    )
-    operation = operations.select_for_update(of=("self",), no_key=True).first()
-    if operation is None:
-        raise _Overtaken(wanted.number)
-    # Rule `openguard`. The clock is read under the lock: an expired request is never granted.
-    still = CapacityRequest.objects.filter(
-        OPEN, pk=wanted.number, expires_at__gt=_ClockTimestamp()
-    )
-    unit = GpuUnit.objects.filter(capacity_requests=wanted.number)
-    found = unit.select_for_update(of=("self",), no_key=True).only("image", "uid").first()
-    if found is None or not still.select_for_update(no_key=True).values_list("pk"):
+    limits = tenant_lock_for_grant(wanted.tenant)
+    operation, unit = _lock(wanted)
+    is_group = operation.kind == UnitOperation.GROUP_CREATE
+    # The claims that a group keeps count in addition to those that it requests.
+    quota = gpu_quota(operation, limits, unit.spec_name, unit=0 if is_group else unit.pk)
+    if not quota.allows(wanted.gpus):  # Rule `grantquota`.
         raise _Overtaken(wanted.number)
     lost = GpuUnit.objects.filter(claimed_by=operation).select_for_update()
-    if operation.kind == UnitOperation.GROUP_CREATE:
-        lost = lost.none()  # A group keeps its other claims, and requests only what it lost.
-    lost_ids = list(lost.values_list("pk", flat=True))
-    stock = claim_all(operation, free, wanted.size, waits=True, image=found.image)
-    if stock is None:  # Rule `rowguard`.
-        raise _Overtaken
-    if operation.kind == UnitOperation.CREATE and not found.uid:
-        _set_size(operation, found.pk, stock)
+    # A group keeps its other claims, and requests only what it lost.
+    lost_ids = [] if is_group else list(lost.values_list("pk", flat=True))
+    stock = _claim(wanted, operation, free, quota, unit.image)
+    if operation.kind == UnitOperation.CREATE and not unit.uid:
+        _set_size(operation, unit.pk, stock)
     if lost_ids:
         abandon(lost_ids)
     transition(
@@ -188,6 +179,53 @@ def _grant(wanted: QueueRequest, free: QuerySet[GpuUnit]) -> None:
         hold_begun_at=None,
     )
     operations_due([operation.pk])
+
+
+def _lock(wanted: QueueRequest) -> tuple[Operation, GpuUnit]:
+    """Lock the operation of a request, its unit and the request; return the first two.
+
+    Raises:
+        _Overtaken: If the operation or the request is not open.
+    """
+    operations = Operation.objects.filter(
+        capacity_request=wanted.number, phase__in=OPEN_PHASES, cancelled_by__isnull=True
+    )
+    operations = operations.select_related("tenant")
+    operation = operations.select_for_update(of=("self",), no_key=True).first()
+    if operation is None:
+        raise _Overtaken(wanted.number)
+    # Rule `openguard`. The clock is read under the lock: an expired request is never granted.
+    still = CapacityRequest.objects.filter(
+        OPEN, pk=wanted.number, expires_at__gt=_ClockTimestamp()
+    )
+    units = GpuUnit.objects.filter(capacity_requests=wanted.number)
+    columns = ("image", "uid", "spec_name")
+    unit = units.select_for_update(of=("self",), no_key=True).only(*columns).first()
+    if unit is None or not still.select_for_update(no_key=True).values_list("pk"):
+        raise _Overtaken(wanted.number)
+    return operation, unit
+
+
+def _claim(
+    wanted: QueueRequest,
+    operation: Operation,
+    free: QuerySet[GpuUnit],
+    quota: GpuQuota,
+    image: str,
+) -> GpuUnit:
+    """Claim the rows of a grant, and return the first one.
+
+    Raises:
+        _Overtaken: If other operations have claimed the rows (rule `rowguard`), or if the stock
+            has more GPUs than the catalogue says, and the limits do not allow them.
+    """
+    before = claimed_gpus(operation) if quota.limits else 0
+    stock = claim_all(operation, free, wanted.size, waits=True, image=image)
+    if stock is None:
+        raise _Overtaken
+    if quota.limits and not quota.allows(claimed_gpus(operation) - before):
+        raise _Overtaken(wanted.number)
+    return stock
 
 
 def _set_size(operation: Operation, unit: int, stock: GpuUnit) -> None:

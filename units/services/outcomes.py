@@ -14,6 +14,7 @@ from gpuplatform.queueing import Urgency
 from gpuplatform.reconciliation.mirror import withdraw_deletion
 from units.mirror import unit_gone, unit_recorded
 from units.models import CapacityRequest, GpuUnit
+from units.pods_seen import pods_expected
 from units.services.claims import (
     GPU_RELEASE_SECONDS,
     consume,
@@ -123,6 +124,7 @@ def settle_remove(operation: Operation, outcome: Done | Failed) -> None:
 
 def _hand_over(operation: Operation, unit: Manifest) -> None:
     """Consume the source and enqueue the unit, which waits until the source's pods have ended."""
+    pods_expected(_row_of(operation))
     if consume(operation, unit):
         reconcile_later(_row_of(operation), GPU_RELEASE_SECONDS)
     else:

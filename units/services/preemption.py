@@ -173,7 +173,7 @@ def _chosen(spec_name: str, head: QueueRequest, units: QuerySet[GpuUnit]) -> tup
     wanted = CapacityRequest.objects.values_list("resource_name", flat=True).get(pk=head.number)
     usable = Q(resource_name=wanted) if wanted else Q()
     found = _preemptible(units.filter(usable))
-    tenants = queue_tenants({one.tenant for one in found})
+    tenants = queue_tenants({one.tenant for one in found}, spec_name)
     return victims(head, _supply(spec_name, head, usable), found, tenants)
 
 

@@ -29,7 +29,8 @@ from units.history import append_history
 from units.models import CapacityRequest, GpuUnit
 from units.phases import REQUEST_TRANSITIONS, RequestPhase, UnitPhase, UnitReason
 from units.selectors import claimable_stock, units_possible
-from units.services.claims import claim, claim_all
+from units.services.claims import claim, claim_all, claimed_gpus
+from units.services.quota import GpuQuota
 from units.waiting import (
     OPEN,
     hint_matcher,
@@ -192,6 +193,22 @@ def _claim_in_turn(operation: Operation, wanted: Wanted) -> Claimed:
         stock = claim_all(operation, rows, wanted.size, waits=True, image=wanted.image)
     waiting = 0 if stock else requests_open(wanted.spec_name).count()
     return Claimed(stock, waiting, len(left))
+
+
+def claim_within(
+    quota: GpuQuota, claim: Claim, operation: Operation, wanted: Wanted, gpus: int
+) -> Claimed:
+    """Claim stock with `claim`, if the limits of the tenant allow `gpus` GPUs now.
+
+    Raises:
+        QuotaExceeded: If the claimed stock has more GPUs, and the limits do not allow them.
+    """
+    if not quota.allows(gpus):
+        return Claimed(None)
+    claimed = claim(operation, wanted)
+    if claimed.stock is not None and quota.limits:
+        quota.check(claimed_gpus(operation))
+    return claimed
 
 
 def _stock(wanted: Wanted) -> QuerySet[GpuUnit]:

@@ -27,7 +27,7 @@ from units.history import append_history
 from units.mirror import spec_columns
 from units.models import CapacityRequest, GpuUnit
 from units.phases import RequestPhase, UnitRole
-from units.requests import GpuUnitCreate, GpuUnitUpdate, Wait
+from units.requests import GpuUnitCreate, GpuUnitUpdate, Wait, WorkerUnitCreate
 from units.selectors import stock_withheld, unit_get
 from units.services.names import UNIT_KIND, UnitOperation
 from units.services.queue import (
@@ -36,11 +36,13 @@ from units.services.queue import (
     Wanted,
     accept_in_line,
     check_possible,
+    claim_within,
     earlier_operations,
     request_open,
     supersede,
     wanted_by,
 )
+from units.services.quota import check_units, gpu_quota
 
 
 def unit_create(*, tenant: Tenant, body: GpuUnitCreate) -> Accepted:
@@ -57,6 +59,8 @@ def unit_create(*, tenant: Tenant, body: GpuUnitCreate) -> Accepted:
             stock unit cannot be claimed; the request does not wait.
         CapacityExceeded: If no node is large enough for a unit of the GPU spec.
         QueueFull: If too many requests wait for stock of the GPU spec, or too many of the tenant.
+        QuotaExceeded: If a limit of the tenant does not allow the unit now or, if the request
+            waits, ever.
         OperationConflict: If the operationID belongs to another request.
     """
     body.check_namespace(tenant.namespace)
@@ -66,7 +70,12 @@ def unit_create(*, tenant: Tenant, body: GpuUnitCreate) -> Accepted:
         if body.priority:
             rows = Tenant.objects.filter(pk=tenant.pk)
             body.check_priority(rows.values_list("max_priority", flat=True).get())
-        spec_requested(body.spec_name)
+        spec = spec_requested(body.spec_name)
+        is_worker = isinstance(body, WorkerUnitCreate)
+        check_units(operation, 1, is_worker=is_worker)
+        quota = gpu_quota(operation, operation.limits, body.spec_name)
+        # The activator asks again later: a worker never waits for a limit.
+        (quota.check if body.wait is None or is_worker else quota.check_size)(spec.gpu)
         unit = _insert(operation, body)
         wanted = Wanted(
             body.spec_name,
@@ -75,7 +84,7 @@ def unit_create(*, tenant: Tenant, body: GpuUnitCreate) -> Accepted:
             priority=body.priority,
             is_preemptible=body.preemptible,
         )
-        claimed = claim(operation, wanted)
+        claimed = claim_within(quota, claim, operation, wanted, spec.gpu)
         if claimed.stock is None and not body.stock_name:
             check_possible(wanted, "specName")
         if claimed.stock is None and body.wait is None:
@@ -90,7 +99,10 @@ def unit_create(*, tenant: Tenant, body: GpuUnitCreate) -> Accepted:
             request_open(operation, unit, wanted, body.wait.duration, is_limited=True)
         return unit.pk
 
-    request = _request(tenant, UnitOperation.CREATE, body.operation_id, body.name, body.payload())
+    payload = body.payload()
+    request = _request(
+        tenant, UnitOperation.CREATE, body.operation_id, body.name, payload, is_limited=True
+    )
     return accept_in_line(request, prepare, spec_name=body.spec_name)
 
 
@@ -112,7 +124,9 @@ def unit_update(
         body.applied_to(unit.spec)
 
     payload = body.payload() | ({} if etag is None else {IF_MATCH: etag})
-    request = _request(tenant, UnitOperation.UPDATE, body.operation_id, name, payload)
+    request = _request(
+        tenant, UnitOperation.UPDATE, body.operation_id, name, payload, is_limited=True
+    )
     return operation_accept(request, prepare=_changing(tenant, name, check))
 
 
@@ -153,21 +167,26 @@ def unit_start(
         PhaseConflict: If the unit is being deleted or belongs to a group, or if an earlier start
             waits for stock.
         CapacityExceeded: If no node is large enough for a unit of the GPU spec.
+        QuotaExceeded: If the unit needs more than a limit of the tenant. If the tenant uses too
+            much now, the start waits.
     """
     lock = _changing(tenant, name, _can_start)
 
     def prepare(operation: Operation, claim: Claim) -> int:
+        found = unit_get(tenant.namespace, name)  # Rule `unitafter`: the tenant is locked first.
+        quota = gpu_quota(operation, operation.limits, found.spec_name, unit=found.pk)
         row_id = lock(operation)
         unit = GpuUnit.objects.get(pk=row_id)
+        quota.check_size(unit.gpu)
         wanted = wanted_by(unit)
-        if claim(operation, wanted).stock is None:
+        if claim_within(quota, claim, operation, wanted, unit.gpu).stock is None:
             check_possible(wanted, "")
             lasts = DEFAULT_WAIT if wait is None else wait.duration
             request_open(operation, unit, wanted, lasts, is_limited=False)
         return row_id
 
     payload = {} if wait is None else {"wait": wait.normalised()}
-    request = _request(tenant, UnitOperation.START, operation_id, name, payload)
+    request = _request(tenant, UnitOperation.START, operation_id, name, payload, is_limited=True)
     return accept_in_line(request, prepare)
 
 
@@ -295,9 +314,13 @@ def _request(
     operation_id: str,
     name: str,
     payload: Mapping[str, Any] | None = None,
+    *,
+    is_limited: bool = False,
 ) -> Request:
+    place = (UNIT_KIND, tenant.namespace, name)
     return Request(
-        *(tenant, operation_id, kind, UNIT_KIND, tenant.namespace, name),
+        *(tenant, operation_id, kind, *place),
         payload=payload or {},
         only_releases=kind in {UnitOperation.STOP, UnitOperation.DELETE},
+        is_limited=is_limited,
     )

@@ -125,6 +125,8 @@ DASHBOARDS: Final = (
             Panel("Grants to waiting requests", declared.GRANTS),
             Panel("Preemptions", declared.PREEMPTIONS),
             Panel("GPUs by tenant", declared.TENANT_GPUS),
+            Panel("Use of limited resources by tenant", declared.TENANT_USED),
+            Panel("Limits of tenants", declared.TENANT_LIMIT),
             Panel("Delay of the usage records", declared.USAGE_OVERDUE),
         ),
     ),

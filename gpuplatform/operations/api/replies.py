@@ -42,17 +42,17 @@ def accepted(
     }
 
 
-def accepted_reply(request: Request, result: Accepted) -> Response:
+def accepted_reply(request: Request, result: Accepted, *, of_tenant: bool = False) -> Response:
     """Return the response: 202 for a new operation, 200 with its current state for a replay.
 
-    `Location` is a URL that the caller has the scope to read.
+    `Location` is a URL that the caller has the scope to read. `of_tenant` is whether an operator
+    has sent a request about another tenant, to which the operation belongs.
     """
     operation = result.operation
     jobs = OPERATOR_JOBS if scope_of(request.path_info) == Scope.OPERATOR else OWN_OPERATIONS
     location = f"{jobs}/{operation.operation_id}"
-    if (
-        "tenant" in request.query_params
-    ):  # An operator's request about an operation of another tenant.
+    # An operator's request about an operation of another tenant names it.
+    if of_tenant or "tenant" in request.query_params:
         location += f"?tenant={operation.tenant.name}"
     headers = {"Location": location}
     if result.is_replay:

@@ -20,8 +20,14 @@ from django.db.transaction import Atomic
 
 from gpuplatform.kube.kinds import GPU_UNIT
 from gpuplatform.operations.models import Operation
+from gpuplatform.quotas.services import tenant_limits_put
 from gpuplatform.reconciliation import epoch
+from gpuplatform.tenancy.models import Tenant
+from gpuplatform.tenancy.requests import TenantLimitsBody
+from gpuplatform.tenancy.selectors import tenant_by_name
 from gpuplatform.usage.models import UsageInterval
+from tests.factories.gpu_counts import held
+from tests.factories.limits import limit
 from tests.fakes.cluster import Killed
 from tests.fakes.unit_world import UnitWorld
 from units.models import GpuUnit
@@ -66,6 +72,25 @@ def group_waiting(world: UnitWorld) -> None:
     world.run(world.create_group("team", 2, wait={"maxSeconds": 3600}))
 
 
+def at_the_limit(world: UnitWorld) -> None:
+    world.seed(2)
+    limit(gpus=1)
+    world.create("a")
+    world.work()
+    world.create("b", wait={"maxSeconds": 3600})
+    world.work()
+
+
+def raise_limit(world: UnitWorld) -> None:
+    body = TenantLimitsBody.parse({"operationID": "raise", "limits": {"gpus": 2}})
+    tenant_limits_put(tenant=tenant_by_name(), body=body)
+
+
+def within_a_limit(world: UnitWorld) -> None:
+    world.seed(2)
+    limit(gpus=1, units=1)
+
+
 SCENARIOS: dict[str, tuple[Callable[[UnitWorld], object], Callable[[UnitWorld], object]]] = {
     "seed": (lambda world: None, lambda world: world.ask_seed(3)),
     "create": (lambda world: world.seed(2), lambda world: world.create("a")),
@@ -82,6 +107,10 @@ SCENARIOS: dict[str, tuple[Callable[[UnitWorld], object], Callable[[UnitWorld], 
     "grant to a group": (group_waiting, lambda world: world.ask_seed(2)),
     "delete of a group": (group_running, lambda world: world.delete_group("team")),
     "delete of a waiting group": (group_waiting, lambda world: world.delete_group("team")),
+    "create within a limit": (within_a_limit, lambda world: world.create("a")),
+    "stop that releases quota": (at_the_limit, lambda world: world.stop("a")),
+    "delete that releases quota": (at_the_limit, lambda world: world.delete("a")),
+    "change of limits": (at_the_limit, raise_limit),
 }
 
 
@@ -175,12 +204,16 @@ def picture(world: UnitWorld) -> dict[str, object]:
             Operation.objects.order_by("id").values_list("kind", "phase", "error_code")
         ),
         "rows": [
-            (row.name, row.phase, row.claimed_by_id, units.get(row.consumed_by), row.uid != "")
+            (
+                *(row.name, row.phase, row.claimed_by_id, row.gpus_seen),
+                *(units.get(row.consumed_by), row.uid != ""),
+            )
             for row in GpuUnit.objects.order_by("role", "name", "id")
         ],
         "usage": sorted(
             UsageInterval.objects.values_list("unit_name", "part", "ended_at__isnull")
         ),
+        "counted": held(Tenant.objects.values_list("pk", flat=True)),
         "gone": sorted(
             GpuUnit.objects.filter(deleted_at__isnull=False).values_list("name", flat=True)
         ),

@@ -17,6 +17,7 @@ from gpuplatform.operations.interventions import operation_cancel, operation_ret
 from gpuplatform.operations.models import Operation
 from gpuplatform.tenancy.models import Tenant
 from gpuplatform.tenancy.selectors import tenant_by_name
+from tests.factories.gpu_counts import held
 from tests.factories.unit_rows import catalogued, stock_row
 from tests.fakes.unit_world import NAMESPACE, UnitWorld, state, stock_rows, unit_row
 from units.consistency import unit_inconsistencies
@@ -29,7 +30,7 @@ from units.services.claims import claim_all
 from units.services.groups import group_create, group_request_deletion
 from units.services.matcher import match
 from units.services.units import unit_create, unit_request_deletion, unit_start, unit_stop
-from units.waiting import gpus_held, places_of_operations, places_of_units
+from units.waiting import places_of_operations, places_of_units
 
 pytestmark = pytest.mark.django_db
 
@@ -102,7 +103,7 @@ def test_a_group_becomes_ready_with_one_stock_unit_for_each_unit(world: UnitWorl
     assert len({one.source_uid for one in found}) == 3
     consumed = [stock for stock in stock_rows() if stock.consumed_by]
     assert {stock.consumed_by for stock in consumed} == {one.uid for one in found}
-    assert gpus_held([tenant_by_name().pk]) == {tenant_by_name().pk: 3}
+    assert held([tenant_by_name().pk]) == {tenant_by_name().pk: 3}
     assert list(unit_inconsistencies(world.cluster)) == []
     group = group_get(NAMESPACE, "team")
     assert (group.phase, group.ready, group.size) == ("Ready", 3, 3)
@@ -114,7 +115,7 @@ def test_the_gpus_of_a_group_count_once_at_each_of_its_steps(world: UnitWorld) -
     seen: list[int] = []
 
     def look(*_: object) -> None:
-        seen.extend(gpus_held([operation.tenant_id]).values())
+        seen.extend(held([operation.tenant_id]).values())
 
     world.cluster.on_call = look
     world.run(operation)
@@ -123,7 +124,7 @@ def test_the_gpus_of_a_group_count_once_at_each_of_its_steps(world: UnitWorld) -
 
     assert len(seen) > 6
     assert set(seen) == {3}
-    assert gpus_held([operation.tenant_id])[operation.tenant_id] == 3
+    assert held([operation.tenant_id])[operation.tenant_id] == 3
 
 
 def test_a_group_without_enough_stock_leaves_nothing(world: UnitWorld) -> None:

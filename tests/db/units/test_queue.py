@@ -16,6 +16,7 @@ from gpuplatform.operations.interventions import operation_cancel
 from gpuplatform.operations.models import Operation
 from gpuplatform.operations.registry import QueuePlace
 from gpuplatform.tenancy.models import Tenant
+from tests.factories.gpu_counts import held
 from tests.factories.unit_rows import catalogued, spec_row, stock_row
 from tests.fakes.unit_world import UnitWorld, state, stock_rows, unit_row
 from units.consistency import unit_inconsistencies
@@ -28,7 +29,7 @@ from units.services.matcher import match
 from units.services.stock import top_up
 from units.services.units import unit_create, unit_start
 from units.tenant_usage import usage_by_tenant
-from units.waiting import gpus_held, past_grants, places_of_units
+from units.waiting import past_grants, places_of_units
 
 pytestmark = pytest.mark.django_db
 
@@ -492,12 +493,12 @@ def test_a_unit_that_starts_again_counts_once(world: UnitWorld) -> None:
     world.create("a")
     world.work()
     owner = tenant("default").pk
-    assert gpus_held([owner]) == {owner: 1}
+    assert held([owner]) == {owner: 1}
 
     world.stop("a")
     world.start("a")
 
-    assert gpus_held([owner]) == {owner: 1}
+    assert held([owner]) == {owner: 1}
 
 
 @pytest.mark.parametrize("waits", [False, True])
@@ -507,16 +508,16 @@ def test_a_create_whose_stock_was_deleted_holds_nothing_while_it_waits(
     world.seed(1)
     operation = ask("default", "one", waits=waits)
     owner = operation.tenant_id
-    assert gpus_held([owner]) == {owner: 1}
+    assert held([owner]) == {owner: 1}
 
     world.drop_stock(GpuUnit.objects.get(claimed_by=operation))
     assert world.run(operation).reason == "WaitingForCapacity"
     world.work()
 
-    assert gpus_held([owner])[owner] == 0
+    assert held([owner])[owner] == 0
     assert usage_by_tenant([owner])[owner].gpus.total() == 0
     world.seed(1)
-    assert gpus_held([owner]) == {owner: 1}
+    assert held([owner]) == {owner: 1}
     assert usage_by_tenant([owner])[owner].gpus.total() == 1
 
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from gpuplatform.workloads.causes import StartupCause
 from serverless.core.peaks import Peaks
+from serverless.core.rejections import without_capacity, without_stock
 from serverless.core.scaling import (
     MAX_STARTS,
     Backoff,
@@ -19,8 +20,6 @@ from serverless.core.scaling import (
     Worker,
     WorkerState,
     plan_workers,
-    without_capacity,
-    without_stock,
 )
 from serverless.phases import FunctionPhase, FunctionReason
 

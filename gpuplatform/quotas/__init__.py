@@ -1,0 +1,1 @@
+"""The limits of tenants: their API, their operations and their metrics."""

@@ -1,0 +1,145 @@
+"""Checks the limits of tenants in the transactions that use them.
+
+The use of a resource is counted from its rows, never stored. A transaction that uses a limited
+resource first inserts a row that refers to the tenant, then reads the limits, locks the tenant
+`FOR NO KEY UPDATE`, and counts in a later statement. A change of limits locks the tenant `FOR
+UPDATE`: it waits for the transactions that have inserted such a row, also of a tenant without
+limits, and the later ones wait for it. A tenant without limits is not locked, and nothing is
+counted for it.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple, TypeAlias
+
+from gpuplatform.errors import FieldError, InvariantBroken, QuotaExceeded, QuotaShortage
+from gpuplatform.tenancy.limit_models import TenantLimit
+from gpuplatform.tenancy.models import Tenant
+
+
+class Usage(NamedTuple):
+    """The use of a resource by a tenant."""
+
+    used: int = 0
+    releasing: int = 0
+    """The part of `used` that is being released."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """What a transaction needs of a resource, in addition to what `count` returns."""
+
+    resource: str
+    asked: int
+    count: Callable[[], Usage]
+
+
+Usages: TypeAlias = Mapping[str, Usage]
+"""The use of resources by name. A resource that is not used can be absent."""
+
+UsageReader: TypeAlias = Callable[[Collection[int]], Mapping[int, Usages]]
+"""Returns the use of resources by tenants, by the id of the tenant."""
+
+_READERS: Final[dict[str, UsageReader]] = {}
+_CHANGED: Final[dict[str, Callable[[int], None]]] = {}
+
+
+def register_usage(app: str, reader: UsageReader) -> None:
+    """Register the function that counts the resources of an app.
+
+    Raises:
+        InvariantBroken: If the app has registered another one.
+    """
+    if _READERS.setdefault(app, reader) is not reader:
+        msg = f"the use of the resources of {app} is registered twice"
+        raise InvariantBroken(msg)
+
+
+def on_limits_changed(app: str, call: Callable[[int], None]) -> None:
+    """Have `call` called, with the id of the tenant, in each transaction that changes limits."""
+    _CHANGED[app] = call
+
+
+def limits_changed(tenant: int) -> None:
+    """Tell the apps that the limits of a tenant changed in the current transaction."""
+    for call in _CHANGED.values():
+        call(tenant)
+
+
+def usage_of(tenants: Collection[int]) -> dict[int, dict[str, Usage]]:
+    """Return the use of all resources by tenants, by the id of the tenant.
+
+    Resources that a tenant does not use are absent.
+    """
+    found: dict[int, dict[str, Usage]] = {tenant: {} for tenant in tenants}
+    for reader in _READERS.values():
+        for tenant, usages in reader(tenants).items():
+            found[tenant].update({name: one for name, one in usages.items() if one.used})
+    return found
+
+
+def limits_of(tenant: int) -> dict[str, int]:
+    """Return the limits of a tenant by resource.
+
+    In a transaction that uses resources, a row that refers to the tenant must be inserted before:
+    from then on, no other transaction changes the limits.
+    """
+    rows = TenantLimit.objects.filter(tenant=tenant).order_by("resource")
+    return dict(rows.values_list("resource", "hard"))
+
+
+def gate_of(tenant: int) -> str:
+    """Return the key of the gate that a change of limits closes. It only keeps the order."""
+    return f"TenantGate/{tenant}"
+
+
+def tenant_lock(tenant: int) -> None:
+    """Lock a tenant against other transactions that use its limited resources."""
+    rows = Tenant.objects.select_for_update(of=("self",), no_key=True).filter(pk=tenant)
+    list(rows.values_list("pk"))
+
+
+def quota_check(tenant: Tenant, limits: Mapping[str, int], asks: Iterable[Ask]) -> None:
+    """Check that a tenant may use more of some resources, and keep that until the commit.
+
+    Args:
+        tenant: The tenant, to which a row of this transaction refers.
+        limits: Its limits, read after that row was inserted.
+        asks: What the transaction needs. Resources without a limit are not counted.
+
+    Raises:
+        QuotaExceeded: If a limit does not allow it.
+    """
+    limited = [one for one in asks if one.resource in limits]
+    if not limited:
+        return
+    tenant_lock(tenant.pk)
+    shortages = [found for one in limited if (found := _shortage(one, limits[one.resource]))]
+    if shortages:
+        raise quota_exceeded(tenant, shortages)
+
+
+def quota_exceeded(tenant: Tenant, shortages: Sequence[QuotaShortage]) -> QuotaExceeded:
+    """Return the error for the limits that do not allow a request of a tenant."""
+    details = [FieldError(one.resource, _text(one)) for one in shortages]
+    error = QuotaExceeded(
+        f"The tenant '{tenant}' has reached its limit of {details[0].field}: {details[0].message}."
+        " Release some, or ask an operator for a higher limit.",
+        details=details,
+    )
+    error.quota = tuple(shortages)
+    return error
+
+
+def _text(shortage: QuotaShortage) -> str:
+    return (
+        f"{shortage.used} used, {shortage.releasing} being released, {shortage.allowed} allowed,"
+        f" {shortage.asked} asked"
+    )
+
+
+def _shortage(ask: Ask, allowed: int) -> QuotaShortage | None:
+    usage = ask.count()
+    if usage.used + ask.asked <= allowed:
+        return None
+    return QuotaShortage(ask.resource, *usage, allowed, ask.asked)

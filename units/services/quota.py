@@ -1,0 +1,111 @@
+"""Checks the limits of tenants for units and their GPUs.
+
+The locks are taken in the order tenant, operation, unit, request, stock. Rules of the model of the
+capacity queue: `insertfirst`, `tenantlock`, `nevertwice`, `untilabsent`, `grantquota`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+
+from gpuplatform.errors import QuotaShortage
+from gpuplatform.operations.models import Operation
+from gpuplatform.tenancy.models import Tenant
+from gpuplatform.tenancy.quota import (
+    Ask,
+    Usage,
+    limits_of,
+    quota_check,
+    quota_exceeded,
+    tenant_lock,
+)
+from gpuplatform.tenancy.resources import Resource, spec_resource
+from units.gpu_usage import GpuCount, gpus_counted, units_counted
+
+
+@dataclass(frozen=True, slots=True)
+class GpuQuota:
+    """What the limits of a tenant allow for one unit or group, while the tenant is locked."""
+
+    tenant: Tenant
+    limits: Mapping[str, int]
+    """The limits that apply to the GPU spec. If it is empty, nothing was counted."""
+    count: GpuCount
+
+    def check(self, gpus: int) -> None:
+        """Check that the unit may have `gpus` GPUs now.
+
+        Raises:
+            QuotaExceeded: If a limit does not allow it.
+        """
+        if shortages := self._shortages(gpus):
+            raise quota_exceeded(self.tenant, shortages)
+
+    def check_size(self, gpus: int) -> None:
+        """Check that the unit can ever have `gpus` GPUs.
+
+        Raises:
+            QuotaExceeded: If it needs more than a limit.
+        """
+        shortages = [one for one in self._shortages(gpus) if gpus > one.allowed]
+        if shortages:
+            raise quota_exceeded(self.tenant, shortages)
+
+    def allows(self, gpus: int) -> bool:
+        """Return whether the unit may have `gpus` GPUs now."""
+        return not self._shortages(gpus)
+
+    def _shortages(self, gpus: int) -> list[QuotaShortage]:
+        """Return the limits that do not allow it. The GPUs of the unit count only once."""
+        further = max(gpus - self.count.own, 0)
+        return [
+            QuotaShortage(resource, *usage, allowed, gpus)
+            for resource, allowed in self.limits.items()
+            if gpus and (usage := self.count.of(resource)).used + further > allowed
+        ]
+
+
+def gpu_quota(
+    operation: Operation, limits: Mapping[str, int], spec_name: str, *, unit: int = 0
+) -> GpuQuota:
+    """Return the quota for a unit or group, which remains valid until the commit.
+
+    Args:
+        operation: The operation, whose tenant is locked if its GPUs are limited.
+        limits: The limits of the tenant, which no other transaction can change.
+        spec_name: The name of the GPU spec.
+        unit: The id of the unit if it exists: what it has counts only once.
+    """
+    names = (Resource.GPUS, spec_resource(spec_name))
+    applying = {name: limits[name] for name in names if name in limits}
+    tenant = operation.tenant
+    if not applying:
+        return GpuQuota(tenant, applying, GpuCount())
+    tenant_lock(tenant.pk)
+    return GpuQuota(tenant, applying, gpus_counted([tenant.pk], unit=unit)[tenant.pk])
+
+
+def check_units(operation: Operation, number: int, *, is_worker: bool = False) -> None:
+    """Check that the tenant may have `number` further units, before their rows are inserted.
+
+    Raises:
+        QuotaExceeded: If a limit does not allow it.
+    """
+    tenant = operation.tenant
+
+    def count(resource: Resource) -> Usage:
+        return units_counted([tenant.pk])[tenant.pk].get(resource, Usage())
+
+    resources = (Resource.UNITS, Resource.WORKERS) if is_worker else (Resource.UNITS,)
+    asks = [Ask(resource, number, partial(count, resource)) for resource in resources]
+    quota_check(tenant, operation.limits, asks)
+
+
+def tenant_lock_for_grant(tenant: int) -> dict[str, int]:
+    """Lock the tenant of a request before its operation, and return the limits of the tenant.
+
+    A grant inserts nothing that refers to the tenant. Without the lock, a change of limits could
+    be committed between the read of the limits and the grant.
+    """
+    tenant_lock(tenant)
+    return limits_of(tenant)
