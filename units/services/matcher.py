@@ -21,11 +21,13 @@ from gpuplatform.locks import take_turn
 from gpuplatform.metrics.declared import GRANTS
 from gpuplatform.metrics.recorder import count
 from gpuplatform.operations.models import Operation
-from gpuplatform.operations.phases import OPEN_PHASES
+from gpuplatform.operations.services import OperationTask
+from gpuplatform.queueing import Queue, enqueue_after_commit
 from inventory.models import GpuSpec
 from inventory.services.catalogue import holds_pause
 from units.core.queue import Hold, NextGrant, QueueRequest, hold_seconds, is_hold_over
 from units.core.spec import GPUUnitSpec
+from units.grant_statements import operation_granted, unit_locked
 from units.mirror import spec_columns
 from units.models import CapacityRequest, GpuUnit
 from units.phases import REQUEST_TRANSITIONS, RequestPhase
@@ -34,7 +36,7 @@ from units.selectors import claimable_stock
 from units.services.claims import abandon, claim_all
 from units.services.names import UnitOperation
 from units.services.preemption import preempt
-from units.services.queue import operations_due, turn_of
+from units.services.queue import turn_of
 from units.services.stock import top_up
 from units.waiting import (
     OPEN,
@@ -149,39 +151,33 @@ def _grant(wanted: QueueRequest, free: QuerySet[GpuUnit]) -> None:
         _Overtaken: If the operation or the request is not open, or if other operations have
             claimed the rows.
     """
-    operations = Operation.objects.filter(
-        capacity_request=wanted.number, phase__in=OPEN_PHASES, cancelled_by__isnull=True
-    )
-    operation = operations.select_for_update(of=("self",), no_key=True).first()
+    operation = operation_granted(wanted.number)
     if operation is None:
         raise _Overtaken(wanted.number)
-    # Rule `openguard`. The clock is read under the lock: an expired request is never granted.
-    still = CapacityRequest.objects.filter(
-        OPEN, pk=wanted.number, expires_at__gt=_ClockTimestamp()
-    )
-    unit = GpuUnit.objects.filter(capacity_requests=wanted.number)
-    found = unit.select_for_update(of=("self",), no_key=True).only("image", "uid").first()
-    if found is None or not still.select_for_update(no_key=True).values_list("pk"):
-        raise _Overtaken(wanted.number)
-    lost = GpuUnit.objects.filter(claimed_by=operation).select_for_update()
-    if operation.kind == UnitOperation.GROUP_CREATE:
-        lost = lost.none()  # A group keeps its other claims, and requests only what it lost.
-    lost_ids = list(lost.values_list("pk", flat=True))
-    stock = claim_all(operation, free, wanted.size, waits=True, image=found.image)
-    if stock is None:  # Rule `rowguard`.
-        raise _Overtaken
-    if operation.kind == UnitOperation.CREATE and not found.uid:
-        _set_size(operation, found.pk, stock)
-    if lost_ids:
-        abandon(lost_ids)
-    transition(
-        CapacityRequest.objects.filter(pk=wanted.number),
+    unit = unit_locked(wanted.number)
+    # Rule `openguard`. The clock is read under the locks: an expired request is never granted.
+    is_granted = transition(
+        CapacityRequest.objects.filter(pk=wanted.number, expires_at__gt=_ClockTimestamp()),
         REQUEST_TRANSITIONS,
         RequestPhase.GRANTED,
         granted_at=_ClockTimestamp(),
         hold_begun_at=None,
     )
-    operations_due([operation.pk])
+    if unit is None or not is_granted:
+        raise _Overtaken(wanted.number)
+    lost: list[int] = []
+    if operation.kind != UnitOperation.GROUP_CREATE:
+        # A group keeps its other claims, and requests only what it lost.
+        claims = GpuUnit.objects.filter(claimed_by=operation).order_by("pk")
+        lost = list(claims.select_for_update().values_list("pk", flat=True))
+    stock = claim_all(operation, free, wanted.size, waits=True, image=unit.image)
+    if stock is None:  # Rule `rowguard`. The rollback opens the request again.
+        raise _Overtaken
+    if operation.kind == UnitOperation.CREATE and not unit.uid:
+        _set_size(operation, unit.pk, stock)
+    if lost:
+        abandon(lost)
+    enqueue_after_commit(OperationTask.RUN, operation.pk, queue=Queue.OPERATIONS)
 
 
 def _set_size(operation: Operation, unit: int, stock: GpuUnit) -> None:
