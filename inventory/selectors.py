@@ -3,7 +3,7 @@
 from collections.abc import Collection
 from typing import Any, NamedTuple
 
-from django.db.models import Case, Exists, OuterRef, QuerySet, Sum, When
+from django.db.models import Case, Exists, OuterRef, Q, QuerySet, Sum, When
 
 from gpuplatform.errors import FieldError, InvalidSpec, NotFound
 from gpuplatform.formats.model import invalid_spec
@@ -240,6 +240,19 @@ def node_records_known(names: Collection[str] | None = None) -> dict[str, NodeRe
     rows = nodes_all() if names is None else nodes_all().filter(name__in=names)
     found = {row.name: node_record(row) for row in rows}
     return found if found or cluster_seen() else None
+
+
+def node_records_among(
+    names: Collection[str], *, if_short: Collection[str] = ()
+) -> dict[str, NodeRecord]:
+    """Return the records of the nodes in `names`, and of the short nodes in `if_short`, by name.
+
+    A node is short if its pods hold more than it offers. Runs at most one query.
+    """
+    if not (names or if_short):
+        return {}
+    wanted = Q(name__in=names) | Q(name__in=if_short, is_short=True)
+    return {row.name: node_record(row) for row in nodes_all().filter(wanted)}
 
 
 def node_record(row: Node) -> NodeRecord:

@@ -40,7 +40,8 @@ def append_change(change: Change) -> None:
 def _operation_behind(change: Change) -> Operation | None:
     """Return the operation that caused a change, or `None` if no operation caused it."""
     applied, metadata = applied_operation(change.resource), change.resource["metadata"]
-    if not applied or not (_begins(change, applied) or _continues(change, applied)):
+    # Most changes continue a start, so that this condition is read first.
+    if not applied or not (_continues(change, applied) or _begins(change, applied)):
         return None
     about = operations_about([change.resource])
     creator = makers_among(about, [change.resource]).get(metadata["uid"])
@@ -66,5 +67,5 @@ def _continues(change: Change, applied: int) -> bool:
     """Return whether the change follows a change that the operation caused, before it settled."""
     if change.phase_before not in _UNSETTLED:
         return False
-    last = UnitHistory.objects.filter(unit=change.row_id).first()
-    return last is not None and last.operation_id == applied
+    history = UnitHistory.objects.filter(unit=change.row_id)
+    return history.values_list("operation_id", flat=True).first() == applied

@@ -29,7 +29,7 @@ from gpuplatform.reconciliation.owned import LiveObjects, Owned
 from gpuplatform.reconciliation.pod_settings import pod_settings
 from gpuplatform.workloads.holders import holds_gpu
 from gpuplatform.workloads.start_steps import may_pull
-from units.core.child import is_decided, kind_of
+from units.core.child import is_decided, kind_of, possible_kinds
 from units.core.names import UNIT_UID_LABEL, object_name
 from units.core.observed import ObservedUnit
 from units.core.sources import (
@@ -76,8 +76,10 @@ def observed_in(owned: Owned, records: Records, unit: Manifest) -> ObservedUnit:
         )
     named = None if is_stock else source_of(unit)
     found = _Workloads(owned, unit)
+    phase = field(unit, "status", "phase")
     # A unit without a status cannot start while objects of its source may exist.
-    if not (named and named.uid in records.open_stock and not field(unit, "status", "phase")):
+    is_unstarted = named is not None and named.uid in records.open_stock and not phase
+    if not is_unstarted:
         found.read()
     source: Source = NoSource()
     if named is not None:
@@ -87,13 +89,14 @@ def observed_in(owned: Owned, records: Records, unit: Manifest) -> ObservedUnit:
             # The source is read first, so that the state of the unit is not older.
             source = _source(owned, records, unit, named)
             found.read()
-    # The pods of an available unit are needed after a failure, and for the steps of its start.
-    phase = field(unit, "status", "phase")
+    # The pods of an available unit are needed after a failure, and for the steps of its start. A
+    # unit that cannot have started, and has no object that creates pods, has none.
     is_new = not is_stock and phase != UnitPhase.READY
     has_job = isinstance(found.job, Present)
-    is_needed = phase == UnitPhase.FAILED or not is_up(found.deployment)
+    is_needed = is_new or has_job or phase == UnitPhase.FAILED or not is_up(found.deployment)
+    has_none = is_unstarted and found.is_absent()
     service = owned.one(SERVICE, namespace, object_name(name))
-    pods = owned.all(POD, namespace, name) if is_new or has_job or is_needed else _NO_PODS
+    pods = owned.all(POD, namespace, name) if is_needed and not has_none else _NO_PODS
     at = clock.now()
     return ObservedUnit(
         deployment=found.deployment,
@@ -105,8 +108,8 @@ def observed_in(owned: Owned, records: Records, unit: Manifest) -> ObservedUnit:
         source=source,
         is_start_void=uid in records.void_starts,
         is_outdated=has_job and _is_changed(owned, unit),
-        node=records.node_of(uid),
-        source_node=records.node_of(named.uid) if named else None,
+        node=records.nodes.own(uid),
+        source_node=records.nodes.of_source(named.uid) if named and _is_unplaced(pods) else None,
         claimed_at=records.claimed_at(unit),
         pod_events=_pull_events(owned, namespace, pods, at) if is_new else _NO_PODS,
         at=at,
@@ -122,7 +125,8 @@ class _Workloads:
     def __init__(self, owned: Owned, unit: Manifest) -> None:
         self._owned = owned
         self._place = unit["metadata"]["namespace"], object_name(unit["metadata"]["name"])
-        self._needs_both = number(unit, "metadata", "generation") != 1
+        generation = number(unit, "metadata", "generation")
+        self._kinds = possible_kinds(unit.get("spec"), generation)
         self.kind = kind_of(unit)
         self.deployment: Observation[Manifest] = _NOT_READ
         self.job: Observation[Manifest] = Absent()
@@ -131,14 +135,23 @@ class _Workloads:
         """Read the objects."""
         self.deployment, self.job = self._one(DEPLOYMENT), self._one(JOB)
 
+    def is_absent(self) -> bool:
+        """Return whether neither of the objects exists."""
+        return isinstance(self.deployment, Absent) and isinstance(self.job, Absent)
+
     def is_decided(self, uid: str) -> bool:
         """Return whether the object that the spec requires runs a pod with a known priority."""
         found = self.job if self.kind == JOB else self.deployment
         return isinstance(found, Present) and is_decided(self.kind, found.value, uid)
 
     def _one(self, kind: ResourceKind) -> Observation[Manifest]:
-        is_needed = kind == self.kind or self._needs_both
-        return self._owned.one(kind, *self._place) if is_needed else Absent()
+        return self._owned.one(kind, *self._place) if kind in self._kinds else Absent()
+
+
+def _is_unplaced(pods: Observation[Sequence[Manifest]]) -> bool:
+    """Return whether a pod has no node yet."""
+    found = pods.value if isinstance(pods, Present) else ()
+    return any(not field(pod, "spec", "nodeName") for pod in found)
 
 
 def _is_changed(owned: Owned, unit: Manifest) -> bool:
@@ -198,17 +211,22 @@ def _stock_remains(
         case Present(found) if found["metadata"]["uid"] == source.uid:
             return stock, Present("it still exists")
         case _:
-            return stock, remains_of(owned, STOCK_NAMESPACE, source.name, source.uid)
+            kinds = records.stock_kinds.get(source.uid, (DEPLOYMENT, JOB))
+            place = (STOCK_NAMESPACE, source.name, source.uid)
+            return stock, remains_of(owned, *place, kinds=kinds)
 
 
-def remains_of(owned: Owned, namespace: str, name: str, uid: str) -> Observation[str]:
+def remains_of(
+    owned: Owned, namespace: str, name: str, uid: str, *, kinds: Sequence[ResourceKind]
+) -> Observation[str]:
     """Return a clause that names what remains of a deleted unit and may hold its GPUs.
 
+    `kinds` are the kinds of the objects that can have run its pods (`possible_kinds`).
     Objects are checked in the order in which they are created: without the Deployment, the Job and
     the ReplicaSets, no further pod can be created when the pods are read. A pod that has ended
     holds no GPU, although its object may still exist.
     """
-    for kind in (DEPLOYMENT, JOB):
+    for kind in kinds:
         workload = owned.one(kind, namespace, object_name(name))
         if isinstance(workload, Unknown):
             return workload

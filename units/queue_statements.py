@@ -17,6 +17,20 @@ _ALIVE: Final = """
 """
 """The condition of open requests that have not expired and whose operation can continue."""
 
+_STOCK: Final = """
+SELECT COALESCE(spec.gpu, 0), COALESCE(extract(epoch FROM spec.hold_pause_until), 0)::float8,
+       stock.id, stock.resource_name
+FROM (VALUES (%(spec_name)s)) AS wanted (name)
+LEFT JOIN inventory_gpuspec spec ON spec.name = %(spec_name)s
+LEFT JOIN units_gpuunit stock ON stock.spec_name = %(spec_name)s
+    AND spec.is_enabled IS DISTINCT FROM false
+    AND stock.role = 'stock' AND stock.phase = 'Ready' AND stock.claimed_by_id IS NULL
+    AND stock.consumed_by = '' AND stock.deletion_requested_at IS NULL
+    AND stock.deleted_at IS NULL
+ORDER BY stock.id
+"""
+"""The condition of the stock is `claimable_stock` of `units.selectors`; a test compares both."""
+
 _LANE: Final = "PARTITION BY r.tenant_id, r.is_preemptible, r.priority ORDER BY r.asked_at, r.id"
 
 _FIRST: Final = f"""
@@ -62,6 +76,17 @@ ORDER BY position
 """  # noqa: S608 - constants
 
 
+class FreeStock(NamedTuple):
+    """The free stock of a GPU spec, and the columns of the GPU spec that decide about it."""
+
+    gpus: int
+    """Number of GPUs of one row, or 0 if the catalogue does not have the GPU spec."""
+    pause_until: float
+    """End of the pause after a hold in seconds, or 0."""
+    rows: list[tuple[int, str]]
+    """The ids and resources of the claimable rows, oldest first."""
+
+
 class OpenRequest(NamedTuple):
     """The columns of an open request that decide about the next grants. Times are in seconds."""
 
@@ -74,6 +99,15 @@ class OpenRequest(NamedTuple):
     asked_at: float
     hold_begun_at: float | None
     hold_times: int
+
+
+def free_stock(spec_name: str) -> FreeStock:
+    """Return the claimable stock of a GPU spec; a disabled one has none."""
+    with connection.cursor() as cursor:
+        cursor.execute(_STOCK, {"spec_name": spec_name})
+        found = cursor.fetchall()
+    gpus, pause_until, *_ = found[0]  # Without stock, the columns of the row are null.
+    return FreeStock(gpus, pause_until, [(row_id, name) for *_, row_id, name in found if row_id])
 
 
 def first_requests(

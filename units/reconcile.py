@@ -12,6 +12,7 @@ from gpuplatform.planning.plan import Observation
 from gpuplatform.queueing import Queue, Urgency, enqueue_after_commit
 from gpuplatform.reconciliation.driver import Ending, Reconciler
 from gpuplatform.reconciliation.owned import LiveObjects
+from units.core.child import possible_kinds
 from units.core.observed import ObservedUnit
 from units.core.plan import plan_unit
 from units.core.pulls import node_to_leave
@@ -28,7 +29,9 @@ from units.services.usage import usage_end, usage_look
 
 
 def _remains(cluster: Cluster, row: GpuUnit) -> Observation[str]:
-    return remains_of(LiveObjects(cluster, UNIT_LABEL), row.namespace, row.name, row.uid)
+    kinds = possible_kinds(row.spec, row.generation)
+    owned = LiveObjects(cluster, UNIT_LABEL)
+    return remains_of(owned, row.namespace, row.name, row.uid, kinds=kinds)
 
 
 def _close(rows: QuerySet[GpuUnit], successor: Manifest | None) -> None:

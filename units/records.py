@@ -1,20 +1,22 @@
 """Reads the database state that the planner of units needs."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
 from typing import Final
 
 from gpuplatform.clock import parse_rfc3339
 from gpuplatform.kube.fields import field
-from gpuplatform.kube.kinds import Manifest
+from gpuplatform.kube.kinds import Manifest, ResourceKind
 from gpuplatform.operations.models import Operation
 from gpuplatform.operations.phases import OPEN_PHASES, OperationPhase
 from gpuplatform.operations.provenance import applied_operation
 from gpuplatform.operations.selectors import makers_among, operations_about
 from gpuplatform.workloads.holders import NodeRecord
 from inventory.models import GpuSpec
-from inventory.selectors import node_records_known
+from inventory.selectors import node_records_among
+from units.core.child import possible_kinds
 from units.core.sources import SourceReference, source_of
 from units.makers import GROUP_CREATE_KIND, is_made_by
 from units.models import GpuUnit
@@ -44,15 +46,17 @@ class Records:
     """Ids of the open operations among those last applied to the units."""
     void_starts: set[str]
     """UIDs of units whose last applied operation is a start that failed or was cancelled."""
-    nodes: Mapping[str, NodeRecord]
-    """The last known node of each unit and source, by UID of the unit."""
+    stock_kinds: Mapping[str, Sequence[ResourceKind]]
+    """The kinds of the objects that run the pod of each stock unit, by its UID."""
+    nodes: "NodesOfUnits"
+    """The last known nodes of the units and their sources."""
 
     @classmethod
     def of(cls, units: Sequence[Manifest]) -> "Records":
         """Read the state of `units`, with a constant number of queries."""
         sources = {source.uid for unit in units if (source := source_of(unit))}
-        uids = sources | {unit["metadata"]["uid"] for unit in units}
-        rows = GpuUnit.objects.filter(uid__in=uids)
+        uids = {unit["metadata"]["uid"] for unit in units}
+        rows = GpuUnit.objects.filter(uid__in=uids | sources)
         columns = (
             "uid",
             "role",
@@ -61,6 +65,8 @@ class Records:
             "resource_version",
             "deleted_at",
             "node",
+            "generation",
+            "spec",
         )
         found = list(rows.only(*columns))
         known = [row for row in found if row.role == UnitRole.STOCK]
@@ -74,12 +80,9 @@ class Records:
             creators=makers_among(operations, units),
             open_operations=frozenset(one.pk for one in operations if one.phase in OPEN_PHASES),
             void_starts=starts_void(units, operations),
-            nodes=_nodes({row.uid: row.node for row in found if row.node}),
+            stock_kinds={row.uid: possible_kinds(row.spec, row.generation) for row in known},
+            nodes=NodesOfUnits(found, uids, sources),
         )
-
-    def node_of(self, uid: str) -> NodeRecord | None:
-        """Return the last known node of a unit, or `None` if it is not known."""
-        return self.nodes.get(uid)
 
     def claimed_at(self, unit: Manifest) -> datetime | None:
         """Return the time at which the last start of `unit` was requested.
@@ -126,10 +129,42 @@ class Records:
         )
 
 
-def _nodes(names: Mapping[str, str]) -> Mapping[str, NodeRecord]:
-    """Return the record of the node of each unit, by UID, from the name of the node by UID."""
-    records = (names and node_records_known(set(names.values()))) or {}
-    return {uid: records[name] for uid, name in names.items() if name in records}
+class NodesOfUnits:
+    """The last known nodes of units, which are read when they are needed.
+
+    The record of a node contains all pods with GPUs on it. Most runs of the reconciler of an
+    active unit need no record.
+    """
+
+    def __init__(
+        self, rows: Iterable[GpuUnit], units: Collection[str], sources: Collection[str]
+    ) -> None:
+        """Create a reader for the rows of units and their sources, of which these are the UIDs."""
+        placed = [row for row in rows if row.node]
+        own = [row for row in placed if row.uid in units]
+        self._names = {row.uid: row.node for row in placed}
+        self._of_stock = {row.node for row in own if row.role == UnitRole.STOCK}
+        self._of_active = {row.node for row in own if row.role != UnitRole.STOCK}
+        self._of_sources = {row.node for row in placed if row.uid in sources}
+
+    def own(self, uid: str) -> NodeRecord | None:
+        """Return the node of a unit, or `None` if it is not known.
+
+        The node of an active unit is only returned if its pods hold more GPUs than it offers.
+        """
+        return self._own.get(self._names.get(uid, ""))
+
+    def of_source(self, uid: str) -> NodeRecord | None:
+        """Return the node of a source, or `None` if it is not known."""
+        return self._sources.get(self._names.get(uid, ""))
+
+    @cached_property
+    def _own(self) -> Mapping[str, NodeRecord]:
+        return node_records_among(self._of_stock, if_short=self._of_active)
+
+    @cached_property
+    def _sources(self) -> Mapping[str, NodeRecord]:
+        return node_records_among(self._of_sources)
 
 
 def may_preempt(unit: Manifest) -> bool:

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from django.db import connection
 from django.db.models import Exists, OuterRef, QuerySet
 
 from gpuplatform.kube.kinds import Manifest
@@ -14,8 +15,12 @@ from units.models import GpuUnit
 START_KIND: Final = "unit.start"
 """The operation kind that starts a stopped unit."""
 
-_DECIDES = ("kind", "phase", "object_namespace", "object_name")
 _VOID_PHASES = (OperationPhase.FAILED, OperationPhase.CANCELLED)
+_IS_VOID: Final = """
+SELECT 1 FROM operations_operation
+WHERE id = %s AND kind = %s AND phase = ANY(%s) AND object_namespace = %s AND object_name = %s
+"""
+"""Part of each copy of a unit. The compilation of a queryset would take most of its time."""
 
 
 def void_starts_to_retain() -> QuerySet[Operation]:
@@ -32,8 +37,14 @@ def is_start_void(unit: Manifest) -> bool:
 
     Such a unit counts as suspended (rule `voidstart` of the hand-over).
     """
-    void = Operation.objects.filter(id__in={applied_operation(unit)} - {0}, kind=START_KIND)
-    return bool(starts_void([unit], void.filter(phase__in=_VOID_PHASES).only(*_DECIDES)))
+    applied, metadata = applied_operation(unit), unit["metadata"]
+    if not applied:
+        return False
+    phases = [phase.value for phase in _VOID_PHASES]
+    place = [metadata["namespace"], metadata["name"]]
+    with connection.cursor() as cursor:
+        cursor.execute(_IS_VOID, [applied, START_KIND, phases, *place])
+        return cursor.fetchone() is not None
 
 
 def starts_void(units: Sequence[Manifest], operations: Iterable[Operation]) -> set[str]:

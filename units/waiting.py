@@ -11,7 +11,8 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from django.db import transaction
-from django.db.models import Exists, F, OuterRef, Q, QuerySet, Sum, Window
+from django.db.models import BooleanField, Exists, F, Q, QuerySet, Sum, Window
+from django.db.models.expressions import RawSQL
 from django.db.models.functions import RowNumber
 
 from gpuplatform import clock
@@ -20,7 +21,6 @@ from gpuplatform.queueing import Queue, enqueue
 from gpuplatform.tenancy.models import Tenant
 from gpuplatform.tenancy.phases import TenantPhase
 from gpuplatform.usage.selectors import decayed_use
-from inventory.models import GpuSpec
 from units.core.estimate import RECENT_GRANTS, PastGrant, estimate
 from units.core.queue import (
     TAU_SECONDS,
@@ -36,8 +36,7 @@ from units.core.queue import (
 from units.gpu_usage import gpu_limits, gpu_room, gpus_counted
 from units.models import CapacityRequest, GpuUnit
 from units.phases import RequestPhase
-from units.queue_statements import OpenRequest, first_requests, positions
-from units.selectors import claimable_stock
+from units.queue_statements import OpenRequest, first_requests, free_stock, positions
 
 MATCH_TASK: Final = "units.match_requests"
 """The name of the task that runs the matcher. Its argument is the id of an open request."""
@@ -71,6 +70,20 @@ def unless_queued(free: QuerySet[GpuUnit], spec_name: str) -> QuerySet[GpuUnit]:
     return free.exclude(Exists(requests_open(spec_name)))
 
 
+_UNWANTED: Final = """
+NOT EXISTS (
+    SELECT FROM units_capacityrequest r
+    WHERE r.phase = 'Open' AND r.spec_name = %s
+      AND r.resource_name IN ('', units_gpuunit.resource_name)
+) AND NOT EXISTS (
+    SELECT FROM units_capacityrequest r
+    WHERE r.phase = 'Open' AND r.spec_name = %s
+      AND r.tenant_id = %s AND r.priority = %s AND r.is_preemptible = %s
+)
+"""
+"""Part of each create. The compilation of subqueries would take most of the time of the claim."""
+
+
 def unless_wanted(
     free: QuerySet[GpuUnit], spec_name: str, *, tenant: int, priority: int, is_preemptible: bool
 ) -> QuerySet[GpuUnit]:
@@ -80,10 +93,8 @@ def unless_wanted(
     selects the row, as in `unless_queued`. The order leaves these rows in any case; whether it
     leaves others is known only with the turn of the GPU spec.
     """
-    requests = requests_open(spec_name)
-    lane = requests.filter(tenant=tenant, priority=priority, is_preemptible=is_preemptible)
-    users = requests.filter(resource_name__in=("", OuterRef("resource_name")))
-    return free.exclude(Exists(users)).exclude(Exists(lane))
+    values = [spec_name, spec_name, tenant, priority, is_preemptible]
+    return free.filter(RawSQL(_UNWANTED, values, output_field=BooleanField()))  # noqa: S611 - constant
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,25 +156,23 @@ def spec_queue(
         tenant: The id of a tenant to include although it has no open request.
         depth: The number of grants that the part decides, or `None` for one of each free row.
     """
-    spec = GpuSpec.objects.filter(name=spec_name).only("gpu", "hold_pause_until").first()
-    gpus = 0 if spec is None else spec.gpu
-    free = list(claimable_stock(spec_name).values_list("id", "resource_name"))
+    stock = free_stock(spec_name)
     rows = first_requests(
         spec_name,
-        len(free) if depth is None else depth,
-        usable={name for _, name in free},
+        len(stock.rows) if depth is None else depth,
+        usable={name for _, name in stock.rows},
         without=without,
     )
-    fits = _rows_by_resource(free)
+    fits = _rows_by_resource(stock.rows)
     tenants = {row.tenant for row in rows} | ({tenant} if tenant is not None else set())
     return SpecQueue(
-        requests=[_request(row, gpus, fits) for row in rows],
+        requests=[_request(row, stock.gpus, fits) for row in rows],
         tenants=queue_tenants(tenants, spec_name),
-        free=[row_id for row_id, _ in free],
+        free=[row_id for row_id, _ in stock.rows],
         holds={row.number: Hold(row.hold_begun_at, row.hold_times) for row in rows},
-        pause_until=0.0 if spec is None else _seconds(spec.hold_pause_until),
+        pause_until=stock.pause_until,
         now=clock.now().timestamp(),
-        gpus=gpus,
+        gpus=stock.gpus,
     )
 
 
@@ -208,10 +217,6 @@ def queue_tenants(ids: Iterable[int], spec_name: str) -> dict[int, QueueTenant]:
             is_active=phase == TenantPhase.ACTIVE,
         )
     return found
-
-
-def _seconds(at: datetime | None) -> float:
-    return 0.0 if at is None else at.timestamp()
 
 
 def places_in(spec_names: Iterable[str]) -> dict[int, QueuePlace]:

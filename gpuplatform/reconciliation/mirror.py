@@ -117,7 +117,7 @@ class Mirror(Generic[RowT]):
         """Update the rows that have an older copy. Return the number of updated rows."""
         older = rows.filter(deleted_at__isnull=True, resource_version__lt=_version(resource))
         if self.changed is None:
-            return self._write(older, resource)
+            return self._write(older, resource, self._shown_by_row(resource))
         with transaction.atomic(savepoint=False):
             before = (
                 older.select_for_update(of=("self",))
@@ -126,10 +126,12 @@ class Mirror(Generic[RowT]):
             )
             if before is None:
                 return 0
-            written = self._write(self._rows().filter(id=before["id"]), resource)
             is_ending = before["deletion_requested_at"] is not None
             summary = self._summary(resource, is_ending=is_ending)
-            if (before["phase"], before["reason"]) != (summary.phase, summary.reason):
+            is_changed = (before["phase"], before["reason"]) != (summary.phase, summary.reason)
+            shown = asdict(summary) | ({"phase_since": Now()} if is_changed else {})
+            written = self._write(self._rows().filter(id=before["id"]), resource, shown)
+            if is_changed:
                 earlier = (before["phase"], before["observed_generation"])
                 self.changed(Change(before["id"], *earlier, resource, summary))
             return written
@@ -212,10 +214,14 @@ class Mirror(Generic[RowT]):
     def _rows(self) -> Manager[RowT]:
         return self.model._default_manager  # noqa: SLF001 - Django's documented name
 
-    def _write(self, rows: QuerySet[RowT], resource: Manifest) -> int:
+    def _write(self, rows: QuerySet[RowT], resource: Manifest, shown: Mapping[str, Any]) -> int:
         columns = self.resource_columns(resource)
         if self.phase(resource) == TERMINATING:
             columns["deletion_requested_at"] = Coalesce("deletion_requested_at", Now())
+        return rows.update(**shown, **columns)
+
+    def _shown_by_row(self, resource: Manifest) -> Mapping[str, Any]:
+        """Return the columns of the phase for rows that are not locked: each row decides."""
         alive, ending = (
             asdict(self._summary(resource, is_ending=is_ending)) for is_ending in (False, True)
         )
@@ -227,7 +233,7 @@ class Mirror(Generic[RowT]):
             for key in alive
         }
         unchanged = When(phase=shown["phase"], reason=shown["reason"], then=F("phase_since"))
-        return rows.update(phase_since=Case(unchanged, default=Now()), **shown, **columns)
+        return {"phase_since": Case(unchanged, default=Now()), **shown}
 
     def adopted(self, resource: Manifest, further: Mapping[str, Any]) -> int | None:
         """Create the row of a resource. Return its id, or `None` if another row has the name."""

@@ -15,6 +15,7 @@ from typing import Final, NamedTuple, TypeAlias
 from gpuplatform.errors import FieldError, InvariantBroken, QuotaExceeded, QuotaShortage
 from gpuplatform.tenancy.limit_models import TenantLimit
 from gpuplatform.tenancy.models import Tenant
+from gpuplatform.tenancy.phases import TenantPhase
 
 
 class Usage(NamedTuple):
@@ -93,10 +94,13 @@ def gate_of(tenant: int) -> str:
     return f"TenantGate/{tenant}"
 
 
-def tenant_lock(tenant: int) -> None:
-    """Lock a tenant against other transactions that use its limited resources."""
+def tenant_lock(tenant: int) -> TenantPhase:
+    """Lock a tenant against other transactions that use its limited resources.
+
+    Returns its phase, which cannot change until the transaction ends.
+    """
     rows = Tenant.objects.select_for_update(of=("self",), no_key=True).filter(pk=tenant)
-    list(rows.values_list("pk"))
+    return TenantPhase(rows.values_list("phase", flat=True).get())
 
 
 def quota_check(tenant: Tenant, limits: Mapping[str, int], asks: Iterable[Ask]) -> None:

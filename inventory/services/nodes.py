@@ -1,14 +1,14 @@
 """Writes the mirror of the nodes. Rows that are unchanged are not written."""
 
 from collections.abc import Mapping
-from dataclasses import asdict
-from typing import Any, Final
+from dataclasses import asdict, fields
+from typing import Any, Final, TypeAlias
 
 from django.db import transaction
 from django.db.models.functions import Now
 
 from gpuplatform.reconciliation.mirror import storable
-from gpuplatform.workloads.holders import NodeRecord
+from gpuplatform.workloads.holders import Holder, NodeRecord
 from gpuplatform.workloads.nodes import NodeState
 from inventory.models import Node
 from inventory.selectors import node_record
@@ -33,54 +33,59 @@ def nodes_update(
         The previous and the new record of each changed node, or `None` for a missing one.
     """
     rows = Node.objects.order_by("name")
-    known = {row.name: row for row in (rows if is_complete else rows.filter(name__in=records))}
-    different = _different(records, known, version)
-    if not different:
+    wanted: _Columns = {
+        name: record_columns(one) if one else None for name, one in records.items()
+    }
+    if is_complete:  # Most rows are unchanged and need no lock.
+        wanted = _different(wanted, {row.name: row for row in rows}, version)
+    if not wanted:
         return {}
     with transaction.atomic():
-        locked = rows.filter(name__in=different).select_for_update()
+        locked = rows.filter(name__in=wanted).select_for_update()
         known = {row.name: row for row in locked}
-        wanted = {name: records.get(name) for name in different}
         changed = _different(wanted, known, version)
-        _write({name: wanted[name] for name in changed}, version)
+        _write(changed, version)
     return {
-        name: (node_record(known[name]) if name in known else None, wanted[name])
+        name: (node_record(known[name]) if name in known else None, records.get(name))
         for name in changed
     }
 
 
-def _different(
-    records: Mapping[str, NodeRecord | None], known: Mapping[str, Node], version: int
-) -> list[str]:
-    """Return the names of the nodes whose rows differ from the records and are not newer."""
+_Columns: TypeAlias = Mapping[str, dict[str, Any] | None]
+"""The columns of nodes by name, or `None` for a node that is deleted."""
+
+
+def _different(wanted: _Columns, known: Mapping[str, Node], version: int) -> _Columns:
+    """Return the columns of the nodes whose rows differ and are not newer, sorted by name."""
 
     def differs(name: str) -> bool:
-        row, record = known.get(name), records.get(name)
+        row, columns = known.get(name), wanted.get(name)
         if row is None:
-            return record is not None
-        if record is None:
-            return row.resource_version <= version
-        is_same = record_columns(record) == {key: getattr(row, key) for key in _COLUMNS}
+            return columns is not None
+        is_same = columns == {key: getattr(row, key) for key in _COLUMNS}
         return not is_same and row.resource_version <= version
 
-    return [name for name in sorted({*records, *known}) if differs(name)]
+    return {name: wanted.get(name) for name in sorted({*wanted, *known}) if differs(name)}
 
 
-def _write(records: Mapping[str, NodeRecord | None], version: int) -> None:
-    gone = [name for name, record in records.items() if record is None]
+def _write(wanted: _Columns, version: int) -> None:
+    gone = [name for name, columns in wanted.items() if columns is None]
     if gone:
         Node.objects.filter(name__in=gone).delete()
     Node.objects.bulk_create(
         [
-            Node(name=name, resource_version=version, changed_at=Now(), **record_columns(record))
-            for name, record in records.items()
-            if record is not None
+            Node(name=name, resource_version=version, changed_at=Now(), **columns)
+            for name, columns in wanted.items()
+            if columns is not None
         ],
         batch_size=_BATCH,
         update_conflicts=True,
         unique_fields=["name"],
         update_fields=[*_COLUMNS, *_VERSION],
     )
+
+
+_HOLDER: Final = tuple(one.name for one in fields(Holder))
 
 
 def record_columns(record: NodeRecord) -> dict[str, Any]:
@@ -96,7 +101,9 @@ def record_columns(record: NodeRecord) -> dict[str, Any]:
         "is_schedulable": state.is_schedulable,
         "taints": [asdict(taint) for taint in state.taints],
         "pressures": list(state.pressures),
-        "holders": [asdict(holder) for holder in record.holders],
+        "holders": [
+            {name: getattr(holder, name) for name in _HOLDER} for holder in record.holders
+        ],
         "is_short": any(number < 0 for number in record.room.values()),
     }
     return {key: storable(value) for key, value in columns.items()}

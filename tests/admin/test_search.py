@@ -91,12 +91,22 @@ def test_any_query_has_a_response(operator_client: Client, text: str) -> None:
 
 
 def test_it_costs_few_queries(
-    operator_client: Client, django_assert_max_num_queries: DjangoAssertNumQueries
+    operator_client: Client, rows: Rows, django_assert_max_num_queries: DjangoAssertNumQueries
 ) -> None:
-    for _ in range(3):
-        unit_row()
-        stock_row()
+    rows.pool(name="needle-pool")
+    rows.operation(operation_id="needle-job")
+    for rank in range(3):
+        unit_row(name=f"needle-{rank}", group_name="needle", group_rank=rank)
+        stock_row(name=f"needle-{rank}")
+    for number in range(2):
+        unit_row(name=f"needle-of-{number}", group_name=f"needle-{number}", group_rank=0)
+    spec_row("needle")
     operator_client.get(SEARCH)
 
-    with django_assert_max_num_queries(14):
-        operator_client.get(SEARCH, {"q": "unit"})
+    with django_assert_max_num_queries(12):
+        kinds = found(operator_client, "needle")
+    assert set(kinds) == {
+        *("activeunit", "stockunit", "stockpool", "gpuspec", "operation", "unitgroup"),
+    }
+    with django_assert_max_num_queries(5):
+        assert found(operator_client, "haystack") == []

@@ -39,6 +39,14 @@ def kind_of(unit: Manifest) -> ResourceKind:
     return JOB if isinstance(restart, str) and restart in _MAY_END else DEPLOYMENT
 
 
+def possible_kinds(spec: object, generation: int) -> tuple[ResourceKind, ...]:
+    """Return the kinds of the objects that the specs of a unit have ever required.
+
+    The first spec requires one of them. After a change of the spec, both can exist.
+    """
+    return (kind_of({"spec": spec}),) if generation == 1 else (DEPLOYMENT, JOB)
+
+
 def wants_pod(kind: ResourceKind, live: Manifest) -> bool:
     """Return whether the cluster has to run a pod for the object."""
     if kind == JOB:

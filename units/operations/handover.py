@@ -91,7 +91,8 @@ def release_stock(cluster: Cluster, _: Operation, success: Done) -> None:
     Raises:
         ClusterError: If the deletion fails; the planner of the stock unit repeats it later.
     """
-    row = consumed_stock(success.resource).first() if success.resource else None
+    rows = consumed_stock(success.resource) if success.resource else GpuUnit.objects.none()
+    row = rows.only("namespace", "name", "uid", "deleted_at").first()
     if row is None or row.deleted_at:
         return
     try:

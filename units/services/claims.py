@@ -8,9 +8,10 @@ of a recovery. Comments name rules of the model in `tests/model`.
 """
 
 from collections.abc import Collection
-from typing import Final
+from typing import Any, Final
 
-from django.db import transaction
+from django.core.exceptions import EmptyResultSet
+from django.db import connection, transaction
 from django.db.models import Q, QuerySet, Sum
 from django.db.models.functions import Now
 
@@ -49,15 +50,14 @@ def claim(
     the mirror may hold the lock of a free row, and N claims of M free rows must succeed exactly
     min(N, M) times.
     """
-    free = free.only("name", "spec")
     nodes = nodes_with(image) if image else []
-    warm = _first_free(free.filter(node__in=nodes)) if nodes else None
-    claimed_row = warm or _first_free(free)
+    warm = _claim_first(operation, free.filter(node__in=nodes), is_warm=True) if nodes else None
+    claimed_row = warm or _claim_first(operation, free, is_warm=False)
     if claimed_row is None and waits:
-        claimed_row = _first_unlocked(free)
-    if claimed_row is not None:
-        columns = {"claimed_by": operation, "is_warm_start": warm is not None}
-        GpuUnit.objects.filter(pk=claimed_row.pk).update(**columns)
+        claimed_row = _first_unlocked(free.only("name", "spec"))
+        if claimed_row is not None:
+            columns = {"claimed_by": operation, "is_warm_start": False}
+            GpuUnit.objects.filter(pk=claimed_row.pk).update(**columns)
     return claimed_row
 
 
@@ -105,9 +105,21 @@ def _wait_for_locks(free: QuerySet[GpuUnit], number: int) -> bool:
     return True
 
 
-def _first_free(rows: QuerySet[GpuUnit]) -> GpuUnit | None:
-    """Return the first row that no other transaction has locked, locked."""
-    return rows.select_for_update(skip_locked=True, of=("self",)).first()
+def _claim_first(
+    operation: Operation, rows: QuerySet[GpuUnit], *, is_warm: bool
+) -> GpuUnit | None:
+    """Claim the first of `rows` that no other transaction has locked, with one statement."""
+    first = rows.select_for_update(skip_locked=True, of=("self",)).values("pk")[:1]
+    query: Any = first.query  # The type stubs lack the API of compilers.
+    try:
+        chosen, values = query.get_compiler(connection=connection).as_sql()
+    except EmptyResultSet:  # No row can match, for example with `id IN ()`.
+        return None
+    sql = (
+        "UPDATE units_gpuunit SET claimed_by_id = %s, is_warm_start = %s"  # noqa: S608 - compiled
+        f" WHERE id = ({chosen}) RETURNING id, name, spec"
+    )
+    return next(iter(GpuUnit.objects.raw(sql, [operation.pk, is_warm, *values])), None)
 
 
 def _first_unlocked(free: QuerySet[GpuUnit]) -> GpuUnit | None:
@@ -227,10 +239,9 @@ def release_claims(operation: Operation) -> None:
             hint_matcher(spec_name)
 
 
-def reconcile_later(rows: QuerySet[GpuUnit], seconds: float) -> None:
-    """Enqueue the rows for reconciliation after `seconds`; an event can enqueue them earlier."""
-    mark_due_in(rows, seconds)
-    for row_id in rows.values_list("id", flat=True):
+def reconcile_later(row_id: int, seconds: float) -> None:
+    """Enqueue a row for reconciliation after `seconds`; an event can enqueue it earlier."""
+    if mark_due_in(GpuUnit.objects.filter(pk=row_id), seconds):
         enqueue_after_commit(
             UnitTask.RECONCILE_UNIT, row_id, queue=Queue.RECONCILE, countdown=seconds
         )

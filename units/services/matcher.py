@@ -21,13 +21,13 @@ from gpuplatform.locks import take_turn
 from gpuplatform.metrics.declared import GRANTS
 from gpuplatform.metrics.recorder import count
 from gpuplatform.operations.models import Operation
-from gpuplatform.operations.phases import OPEN_PHASES
-from gpuplatform.tenancy.locks import share_tenant
-from gpuplatform.tenancy.phases import TenantPhase
+from gpuplatform.operations.services import OperationTask
+from gpuplatform.queueing import Queue, enqueue_after_commit
 from inventory.models import GpuSpec
 from inventory.services.catalogue import holds_pause
 from units.core.queue import Hold, NextGrant, QueueRequest, hold_seconds, is_hold_over
 from units.core.spec import GPUUnitSpec
+from units.grant_statements import operation_granted, unit_locked
 from units.mirror import spec_columns
 from units.models import CapacityRequest, GpuUnit
 from units.phases import REQUEST_TRANSITIONS, RequestPhase
@@ -36,7 +36,7 @@ from units.selectors import claimable_stock
 from units.services.claims import abandon, claim_all, claimed_gpus
 from units.services.names import UnitOperation
 from units.services.preemption import preempt, withdraw_notices
-from units.services.queue import operations_due, turn_of
+from units.services.queue import turn_of
 from units.services.quota import GpuQuota, gpu_quota, tenant_lock_for_grant
 from units.services.stock import top_up
 from units.waiting import (
@@ -154,56 +154,36 @@ def _grant(wanted: QueueRequest, free: QuerySet[GpuUnit]) -> None:
         _Overtaken: If the tenant is not active, if its limits do not allow the grant, if the
             operation or the request is not open, or if other operations have claimed the rows.
     """
-    if share_tenant(wanted.tenant) != TenantPhase.ACTIVE:  # Rule `phaselock`.
-        raise _Overtaken(wanted.number)
     limits = tenant_lock_for_grant(wanted.tenant)
-    operation, unit = _lock(wanted)
-    is_group = operation.kind == UnitOperation.GROUP_CREATE
-    # The claims that a group keeps count in addition to those that it requests.
-    quota = gpu_quota(operation, limits, unit.spec_name, unit=0 if is_group else unit.pk)
-    if not quota.allows(wanted.gpus):  # Rule `grantquota`.
+    operation = None if limits is None else operation_granted(wanted.number)
+    if limits is None or operation is None:
         raise _Overtaken(wanted.number)
-    lost = GpuUnit.objects.filter(claimed_by=operation).select_for_update()
-    # A group keeps its other claims, and requests only what it lost.
-    lost_ids = [] if is_group else list(lost.values_list("pk", flat=True))
-    stock = _claim(wanted, operation, free, quota, unit.image)
-    if operation.kind == UnitOperation.CREATE and not unit.uid:
-        _set_size(operation, unit.pk, stock)
-    if lost_ids:
-        abandon(lost_ids)
-    transition(
-        CapacityRequest.objects.filter(pk=wanted.number),
+    unit = unit_locked(wanted.number)
+    # Rule `openguard`. The clock is read under the locks: an expired request is never granted.
+    is_granted = transition(
+        CapacityRequest.objects.filter(pk=wanted.number, expires_at__gt=_ClockTimestamp()),
         REQUEST_TRANSITIONS,
         RequestPhase.GRANTED,
         granted_at=_ClockTimestamp(),
         hold_begun_at=None,
     )
-    operations_due([operation.pk])
-
-
-def _lock(wanted: QueueRequest) -> tuple[Operation, GpuUnit]:
-    """Lock the operation of a request, its unit and the request; return the first two.
-
-    Raises:
-        _Overtaken: If the operation or the request is not open.
-    """
-    operations = Operation.objects.filter(
-        capacity_request=wanted.number, phase__in=OPEN_PHASES, cancelled_by__isnull=True
-    )
-    operations = operations.select_related("tenant")
-    operation = operations.select_for_update(of=("self",), no_key=True).first()
-    if operation is None:
+    if unit is None or not is_granted:
         raise _Overtaken(wanted.number)
-    # Rule `openguard`. The clock is read under the lock: an expired request is never granted.
-    still = CapacityRequest.objects.filter(
-        OPEN, pk=wanted.number, expires_at__gt=_ClockTimestamp()
-    )
-    units = GpuUnit.objects.filter(capacity_requests=wanted.number)
-    columns = ("image", "uid", "spec_name")
-    unit = units.select_for_update(of=("self",), no_key=True).only(*columns).first()
-    if unit is None or not still.select_for_update(no_key=True).values_list("pk"):
+    is_group = operation.kind == UnitOperation.GROUP_CREATE
+    # The claims that a group keeps count in addition to those that it requests.
+    quota = gpu_quota(operation, limits, unit.spec_name, unit=0 if is_group else unit.pk)
+    if not quota.allows(wanted.gpus):  # Rule `grantquota`.
         raise _Overtaken(wanted.number)
-    return operation, unit
+    lost: list[int] = []
+    if not is_group:  # A group keeps its other claims, and requests only what it lost.
+        claims = GpuUnit.objects.filter(claimed_by=operation).order_by("pk")
+        lost = list(claims.select_for_update().values_list("pk", flat=True))
+    stock = _claim(wanted, operation, free, quota, unit.image)
+    if operation.kind == UnitOperation.CREATE and not unit.uid:
+        _set_size(operation, unit.pk, stock)
+    if lost:
+        abandon(lost)
+    enqueue_after_commit(OperationTask.RUN, operation.pk, queue=Queue.OPERATIONS)
 
 
 def _claim(

@@ -126,7 +126,7 @@ def _hand_over(operation: Operation, unit: Manifest) -> None:
     """Consume the source and enqueue the unit, which waits until the source's pods have ended."""
     pods_expected(_row_of(operation))
     if consume(operation, unit):
-        reconcile_later(_row_of(operation), GPU_RELEASE_SECONDS)
+        reconcile_later(operation.object_row or 0, GPU_RELEASE_SECONDS)
     else:
         reconcile_soon(_row_of(operation), Urgency.LATER)
 

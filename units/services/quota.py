@@ -10,7 +10,7 @@ from functools import partial
 
 from gpuplatform.errors import QuotaShortage
 from gpuplatform.operations.models import Operation
-from gpuplatform.tenancy.models import Tenant
+from gpuplatform.tenancy.phases import TenantPhase
 from gpuplatform.tenancy.quota import (
     Ask,
     Usage,
@@ -27,7 +27,7 @@ from units.gpu_usage import GpuCount, gpus_counted, units_counted
 class GpuQuota:
     """What the limits of a tenant allow for one unit or group, while the tenant is locked."""
 
-    tenant: Tenant
+    operation: Operation
     limits: Mapping[str, int]
     """The limits that apply to the GPU spec. If it is empty, nothing was counted."""
     count: GpuCount
@@ -39,7 +39,7 @@ class GpuQuota:
             QuotaExceeded: If a limit does not allow it.
         """
         if shortages := self._shortages(gpus):
-            raise quota_exceeded(self.tenant, shortages)
+            raise quota_exceeded(self.operation.tenant, shortages)
 
     def check_size(self, gpus: int) -> None:
         """Check that the unit can ever have `gpus` GPUs.
@@ -49,7 +49,7 @@ class GpuQuota:
         """
         shortages = [one for one in self._shortages(gpus) if gpus > one.allowed]
         if shortages:
-            raise quota_exceeded(self.tenant, shortages)
+            raise quota_exceeded(self.operation.tenant, shortages)
 
     def allows(self, gpus: int) -> bool:
         """Return whether the unit may have `gpus` GPUs now."""
@@ -78,11 +78,11 @@ def gpu_quota(
     """
     names = (Resource.GPUS, spec_resource(spec_name))
     applying = {name: limits[name] for name in names if name in limits}
-    tenant = operation.tenant
     if not applying:
-        return GpuQuota(tenant, applying, GpuCount())
-    tenant_lock(tenant.pk)
-    return GpuQuota(tenant, applying, gpus_counted([tenant.pk], unit=unit)[tenant.pk])
+        return GpuQuota(operation, applying, GpuCount())
+    tenant = operation.tenant_id
+    tenant_lock(tenant)
+    return GpuQuota(operation, applying, gpus_counted([tenant], unit=unit)[tenant])
 
 
 def check_units(operation: Operation, number: int, *, is_worker: bool = False) -> None:
@@ -101,11 +101,12 @@ def check_units(operation: Operation, number: int, *, is_worker: bool = False) -
     quota_check(tenant, operation.limits, asks)
 
 
-def tenant_lock_for_grant(tenant: int) -> dict[str, int]:
+def tenant_lock_for_grant(tenant: int) -> dict[str, int] | None:
     """Lock the tenant of a request before its operation, and return the limits of the tenant.
+
+    Returns `None` if the tenant is not active (rule `phaselock`).
 
     A grant inserts nothing that refers to the tenant. Without the lock, a change of limits could
     be committed between the read of the limits and the grant.
     """
-    tenant_lock(tenant)
-    return limits_of(tenant)
+    return limits_of(tenant) if tenant_lock(tenant) == TenantPhase.ACTIVE else None

@@ -285,6 +285,10 @@ class ObjectAdmin(ReadOnlyAdmin):
     def line(self, row: Any) -> RelatedRow:
         """Return a row as a line of a table on another page."""
 
+    def lines(self, rows: Sequence[Any]) -> Sequence[RelatedRow]:
+        """Return rows as lines. A subclass can read what their lines need with one query."""
+        return [self.line(row) for row in rows]
+
     def rows_of_object(self, row_id: int) -> Sequence[RelatedRow]:
         """Return the lines that represent an operation's object on the operation's page."""
         return [self.line(row) for row in self.model._default_manager.filter(pk=row_id)]  # noqa: SLF001 - public API

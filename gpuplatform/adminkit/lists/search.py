@@ -4,11 +4,14 @@ It runs the search of each list that has a `search_order` and returns the newest
 that the user may not view are excluded.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import urlencode
 
+from django.core.exceptions import EmptyResultSet
+from django.db import connection
 from django.db.models import QuerySet
 from django.http import HttpRequest
 
@@ -40,33 +43,54 @@ def search_query(request: HttpRequest) -> str:
 def search_everything(
     request: HttpRequest, pages: Iterable[Any], text: str
 ) -> Iterator[SearchResult]:
-    """Yield the result of each list with matches."""
+    """Yield the result of each list with matches.
+
+    Runs one query for the matches of all lists, and one for the rows of each list with matches.
+    """
     searched = [page for page in pages if isinstance(page, ObjectAdmin) and page.search_order]
-    for page in sorted(searched, key=lambda one: one.search_order or 0):
-        if text and page.has_view_permission(request):
-            result = _search(request, page, text)
-            if result.rows:
-                yield result
+    searched = [page for page in searched if text and page.has_view_permission(request)]
+    searched.sort(key=lambda one: one.search_order or 0)
+    for page, ids in zip(searched, _matches(request, searched, text), strict=True):
+        if ids:
+            yield _result(request, page, text, ids)
 
 
-def _search(request: HttpRequest, page: ObjectAdmin, text: str) -> SearchResult:
-    """Return the newest matches in a list, exact names first, with one query."""
-    rows = page.get_queryset(request)
-    matching, _ = page.get_search_results(request, rows, text)
+def _result(
+    request: HttpRequest, page: ObjectAdmin, text: str, ids: Collection[int]
+) -> SearchResult:
+    """Return the newest of the matching rows, exact names first."""
     name = page.search_fields[0]
-    exact = rows.filter(**{f"{name}__iexact": text})
-    both = _newest(matching, MAX_RESULTS + 1).union(_newest(exact, MAX_RESULTS))
-    found = list(rows.filter(pk__in=both).order_by("-pk"))
+    found = list(page.get_queryset(request).filter(pk__in=ids).order_by("-pk"))
     found.sort(key=lambda row: getattr(row, name).casefold() != text.casefold())
     history = {"history": "all"} if hasattr(page.model, "deleted_at") else {}
     return SearchResult(
         title=str(page.opts.verbose_name_plural),
-        rows=[page.line(row) for row in found[:MAX_RESULTS]],
+        rows=page.lines(found[:MAX_RESULTS]),
         url=f"{list_url(page.model)}?{urlencode({'q': text, **history})}",
         has_more=len(found) > MAX_RESULTS,
     )
 
 
-def _newest(rows: QuerySet[Any], limit: int) -> QuerySet[Any, Any]:
-    """Return the ids of the newest rows."""
-    return rows.order_by("-pk").values("pk")[:limit]
+def _matches(
+    request: HttpRequest, pages: Sequence[ObjectAdmin], text: str
+) -> Sequence[Collection[int]]:
+    """Return the ids of the newest matches in each list, and of exact names, with one query."""
+    parts: list[str] = []
+    values: list[Any] = []
+    for place, page in enumerate(pages):
+        rows = page.get_queryset(request)
+        matching, _ = page.get_search_results(request, rows, text)
+        exact = rows.filter(**{f"{page.search_fields[0]}__iexact": text})
+        for some, limit in ((matching, MAX_RESULTS + 1), (exact, MAX_RESULTS)):
+            newest: QuerySet[Any, Any] = some.order_by("-pk").values_list("pk")[:limit]
+            with suppress(EmptyResultSet):  # The query set matches no rows.
+                sql, params = newest.query.sql_with_params()
+                parts.append(f"SELECT {place}, id FROM ({sql}) AS matching (id)")  # noqa: S608 - Django's
+                values += params
+    found: list[set[int]] = [set() for _ in pages]
+    if parts:
+        with connection.cursor() as cursor:
+            cursor.execute(" UNION ALL ".join(parts), values)
+            for place, row_id in cursor.fetchall():
+                found[place].add(row_id)
+    return found

@@ -74,7 +74,7 @@ class OwnTenant(ApiView):
     """The view of the tenant of the caller."""
 
     @Endpoint(
-        id="getTenant",
+        id="getOwnTenant",
         summary="Read the limits of the own tenant and what it uses",
         tag=_TAG,
         replies={200: TenantStateReply},

@@ -1,7 +1,7 @@
 """The statements that read parts of a queue agree with the pure order of the whole queue."""
 
 import random
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from django.db import connection
@@ -10,6 +10,7 @@ from django.test.utils import CaptureQueriesContext
 
 from gpuplatform.tenancy.models import Tenant
 from gpuplatform.tenancy.selectors import tenant_by_name
+from inventory.models import GpuSpec
 from tests.factories.gpu_counts import held
 from tests.factories.unit_rows import spec_row, stock_row, unit_row
 from tests.fakes.preemption import SPEC, ask, create
@@ -25,7 +26,7 @@ from units.core.queue import (
     next_grant,
 )
 from units.models import CapacityRequest, GpuUnit
-from units.queue_statements import positions
+from units.queue_statements import free_stock, positions
 from units.selectors import claimable_stock
 from units.waiting import places_of_units, spec_queue
 
@@ -112,6 +113,50 @@ def test_the_first_rows_of_each_lane_decide_as_the_whole_queue(
     assert grant == next_grant(requests, tenants, rows)
     assert part.left_over(last) == left_over(requests, tenants, rows, last)
     assert len(spec_queue(SPEC).requests) == len({lane(one) for one in requests})
+
+
+def test_the_free_rows_are_the_claimable_stock(world: UnitWorld) -> None:
+    spec_row(gpu=2)
+    operation = ask("a").operation
+    rows = [stock_row(gpu=2), stock_row(gpu=2, resource_name=OTHER)]
+    for change in (
+        {"phase": "Progressing"},
+        {"claimed_by": operation},
+        {"consumed_by": "x", "consumed_at": Now()},
+        {"deletion_requested_at": Now()},
+        {"deleted_at": Now()},
+        {"spec_name": "another"},
+        {"role": "active"},
+    ):
+        GpuUnit.objects.filter(pk=stock_row(gpu=2).pk).update(**change)
+
+    found = free_stock(SPEC)
+
+    claimable = claimable_stock(SPEC).values_list("id", "resource_name")
+    assert found.rows == list(claimable) == [(row.pk, row.resource_name) for row in rows]
+    assert (found.gpus, found.pause_until) == (2, 0.0)
+
+
+@pytest.mark.parametrize("is_enabled", [True, False])
+def test_the_gpu_spec_decides_about_its_stock(world: UnitWorld, *, is_enabled: bool) -> None:
+    spec_row()
+    stock_row()
+    end = datetime(2030, 1, 1, tzinfo=UTC)
+    GpuSpec.objects.filter(name=SPEC).update(is_enabled=is_enabled, hold_pause_until=end)
+
+    found = free_stock(SPEC)
+
+    assert [row_id for row_id, _ in found.rows] == list(
+        claimable_stock(SPEC).values_list("pk", flat=True)
+    )
+    assert len(found.rows) == is_enabled
+    assert found.pause_until == end.timestamp()
+
+
+def test_stock_of_a_gpu_spec_outside_the_catalogue_is_free(world: UnitWorld) -> None:
+    row = stock_row(spec_name="uncatalogued")
+
+    assert free_stock("uncatalogued") == (0, 0.0, [(row.pk, row.resource_name)])
 
 
 def test_a_request_with_a_hold_is_read_behind_its_lane(world: UnitWorld) -> None:
