@@ -18,6 +18,7 @@ from urllib.parse import unquote_to_bytes, urlsplit
 
 from gpuplatform.api.connection import HAS_LEFT_KEY
 from gpuplatform.api.parsers import MAX_BODY_BYTES
+from gpuplatform.api.request_log import PROBES
 from gpuplatform.processes.webclients import Client, Clients, Wait
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ Send = Callable[[Message], Awaitable[None]]
 
 CONNECTION: Final = "gpuplatform.connection"
 """Key of the connection in the extensions of the scope."""
+PROBE_THREADS: Final = 2
 CHUNK_BYTES: Final = 64 * 1024
 _WITHOUT_PREFIX: Final = frozenset({"CONTENT_LENGTH", "CONTENT_TYPE"})
 LINGER_SECONDS: Final = 5.0
@@ -87,6 +89,8 @@ class Front:
         self._application = application
         self._clients = clients
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="request")
+        # Probes do not wait behind other requests.
+        self._probe_threads = ThreadPoolExecutor(PROBE_THREADS, thread_name_prefix="probe")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Respond to one request."""
@@ -107,7 +111,8 @@ class Front:
 
     def close(self) -> None:
         """Start no further request."""
-        self._threads.shutdown(wait=False, cancel_futures=True)
+        for threads in (self._threads, self._probe_threads):
+            threads.shutdown(wait=False, cancel_futures=True)
 
     async def _receive(
         self, connection: Client, receive: Receive
@@ -134,7 +139,9 @@ class Front:
         """Run the application in a thread. It is not started if the client disconnects first."""
         has_left = threading.Event()
         environ[HAS_LEFT_KEY] = has_left.is_set
-        running = self._threads.submit(self._run, environ)
+        is_probe = environ["PATH_INFO"] in PROBES
+        threads = self._probe_threads if is_probe else self._threads
+        running = threads.submit(self._run, environ)
 
         async def watch(receive: Receive) -> None:
             while (await receive())["type"] != "http.disconnect":

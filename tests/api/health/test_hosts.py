@@ -40,3 +40,17 @@ def test_outside_development_mode_browsers_use_https_only(settings: Settings, pa
 
 def test_development_mode_has_no_https() -> None:
     assert "Strict-Transport-Security" not in Client().get("/livez").headers
+
+
+@pytest.mark.parametrize("path", ["/api", "/api/", "//api/v1/gpu-units", "/api/v1", "///api"])
+@pytest.mark.parametrize("method", ["get", "post"])
+def test_every_path_of_the_api_is_json(method: str, path: str) -> None:
+    # Django reads a host from a path that begins with two slashes.
+    answer = Client().generic(method.upper(), "/", PATH_INFO=path)
+
+    assert answer.status_code in {404, 405, 200}
+    assert answer.headers["Content-Type"] == "application/json"
+
+
+def test_a_path_that_only_begins_like_the_api_is_a_page() -> None:
+    assert Client().get("/apis").headers["Content-Type"].startswith("text/html")

@@ -46,9 +46,9 @@ def test_only_operators_see_numbers(
     secret = "gpu_unknown"
     if scopes:
         secret = token_create(tenant=tenant_by_name(), name="t", scopes=scopes)[1]
-    headers = {} if scopes == () else {"HTTP_AUTHORIZATION": f"Bearer {secret}"}
+    headers = None if scopes == () else {"Authorization": f"Bearer {secret}"}
 
-    found = api.client.get(HEALTH, **headers).json()["data"]
+    found = api.client.get(HEALTH, headers=headers).json()["data"]
 
     assert found["parts"]["database"]["ok"] is True
     assert (found["stockPoolCount"] == 1) == sees

@@ -337,7 +337,13 @@ def test_trailing_garbage_is_refused(api: Api) -> None:
     refused(api.send("POST", POOLS, json.dumps(create_body()).encode() + b"x"), None)
 
 
-@pytest.mark.parametrize("type_", ["text/plain", "", "application/xml", "multipart/form-data"])
+@pytest.mark.parametrize(
+    "type_",
+    [
+        *("text/plain", "", "application/xml", "multipart/form-data"),
+        *("*/*", "application/*", "*/json", "application/jsonp"),
+    ],
+)
 def test_another_media_type_is_a_415(api: Api, type_: str) -> None:
     answer = api.send("POST", POOLS, json.dumps(create_body()).encode(), type_)
 

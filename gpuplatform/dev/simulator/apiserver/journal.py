@@ -29,14 +29,16 @@ class Journal:
         """
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         directory.chmod(0o700)  # The objects contain Secrets.
-        self._lock = (directory / "lock").open("wb")
+        self._lock = _private(directory / "lock").open("wb")
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             self._lock.close()
             raise
+        for file in directory.iterdir():  # An earlier release created them for every reader.
+            file.chmod(0o600)
         self._path = directory / "state.jsonl"
-        self._file = self._path.open("ab", buffering=0)
+        self._file = _private(self._path).open("ab", buffering=0)
         self._size = self._file.tell()
         self._limit = max(self._size * 2, _GROWTH_BYTES)
 
@@ -75,7 +77,7 @@ class Journal:
     def rewrite(self, version: int, objects: Iterable[tuple[StateKey, bytes]]) -> None:
         """Replace the file with a file that contains only the current state."""
         fresh = self._path.with_suffix(".new")
-        with fresh.open("wb") as file:
+        with _private(fresh).open("wb") as file:
             file.write(_line(("", "", "", ""), str(version).encode()))
             for key, obj in objects:
                 file.write(_line(key, obj))
@@ -89,6 +91,12 @@ class Journal:
         """Unlock the directory."""
         self._file.close()
         self._lock.close()
+
+
+def _private(path: Path) -> Path:
+    """Create a file that only its owner can read, unless it exists; return its path."""
+    path.touch(mode=0o600)
+    return path
 
 
 def _line(key: StateKey, tail: bytes) -> bytes:

@@ -75,10 +75,15 @@ def test_the_token_stays_the_same_and_is_private(tmp_path: Path) -> None:
     assert stat.S_IMODE((tmp_path / "token").stat().st_mode) == 0o600
 
 
-def test_the_directory_of_the_objects_is_private(tmp_path: Path) -> None:
+def test_the_objects_are_private(tmp_path: Path) -> None:
     directory = tmp_path / "cluster"
     directory.mkdir(mode=0o755)
+    (directory / "old.jsonl").touch(0o644)
 
-    Journal(directory).close()
+    journal = Journal(directory)
+    journal.rewrite(1, ())
+    journal.close()
 
+    modes = {stat.S_IMODE(path.stat().st_mode) for path in directory.iterdir()}
+    assert modes == {0o600}
     assert stat.S_IMODE(directory.stat().st_mode) == 0o700
