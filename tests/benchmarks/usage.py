@@ -9,7 +9,7 @@ import random
 import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Final
+from typing import Any, Final
 
 from tests.benchmarks.database import database
 from tests.benchmarks.queue import load_words, milliseconds, say
@@ -57,7 +57,12 @@ def insert(records: int) -> None:
     names = [f"bench-{n:04d}" for n in range(TENANTS)]
     Tenant.objects.bulk_create([Tenant(name=name, namespace=name) for name in names])
     begun = time.perf_counter()
-    values = {"begin": BEGIN, "hours": HOURS, "records": records, "tenants": TENANTS}
+    values: dict[str, Any] = {
+        "begin": BEGIN,
+        "hours": HOURS,
+        "records": records,
+        "tenants": TENANTS,
+    }
     with connection.cursor() as cursor:
         cursor.execute("SET statement_timeout = 0")
         cursor.execute("SET session_replication_role = replica")  # Foreign keys are not checked.
