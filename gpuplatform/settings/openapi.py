@@ -22,6 +22,7 @@ support is 405 `method_not_allowed`.
 
 _TAGS = {
     "GPU units": "Pods with GPUs that users run. Each unit claims a ready stock unit.",
+    "Usage": "GPU time and invocations by tenant, without prices.",
     "Functions": "Images that process invocations on workers, which run only while there is work.",
     "Invocations": "Requests to functions, and their results.",
     "Operations": "Accepted requests of the caller's tenant.",

@@ -66,7 +66,7 @@ def usage_sums(period: Period, group_by: Collection[GroupBy]) -> QuerySet[UsageR
     order = [one for one in GroupBy if one in group_by]
     keys = list(dict.fromkeys(name for one in order for name in _COLUMNS[one]))
     named = {"name": Max("subject_name")} if GroupBy.UNIT in group_by else {}
-    return (
+    found: QuerySet[UsageRecord, Any] = (
         rows.order_by()
         .values("kind", *keys)
         .annotate(
@@ -78,6 +78,7 @@ def usage_sums(period: Period, group_by: Collection[GroupBy]) -> QuerySet[UsageR
         )
         .order_by(*keys, "kind")
     )
+    return found
 
 
 def export(period: Period, after: UUID | None = None) -> Iterator[UsageRecord]:

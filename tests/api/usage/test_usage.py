@@ -53,8 +53,8 @@ def sums(answer: Any, *names: str) -> list[tuple[Any, ...]]:
 def of(tenant: Tenant) -> Api:
     """A caller with a token of the tenant."""
     _, secret = token_create(tenant=tenant, name="t", scopes=[Scope.USER])
-    headers = {"HTTP_AUTHORIZATION": f"Bearer {secret}"}
-    return Api(Client(raise_request_exception=False, **headers))
+    headers = {"Authorization": f"Bearer {secret}"}
+    return Api(Client(raise_request_exception=False, headers=headers))
 
 
 def lines(api: Api, query: str = PERIOD) -> list[str]:

@@ -13,7 +13,7 @@ from serverless.phases import InvocationState
 from serverless.services.usage import invocation_usage_update
 from tests.factories.serverless import accept, function_row
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("cluster")]
 
 HOUR = timedelta(hours=1)
 

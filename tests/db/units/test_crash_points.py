@@ -211,7 +211,7 @@ def picture(world: UnitWorld) -> dict[str, object]:
             for row in GpuUnit.objects.order_by("role", "name", "id")
         ],
         "usage": sorted(
-            UsageInterval.objects.values_list("unit_name", "part", "ended_at__isnull")
+            (row.unit_name, row.part, row.ended_at is None) for row in UsageInterval.objects.all()
         ),
         "counted": held(Tenant.objects.values_list("pk", flat=True)),
         "gone": sorted(
