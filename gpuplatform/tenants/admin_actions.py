@@ -143,7 +143,7 @@ def _delete_obstacle(tenant: Tenant) -> str:
 CREATE: Final = creation("Create tenant", TenantForm, tenant_create, Tenant.objects)
 TENANT_ACTIONS: Final = (
     Action(
-        name="edit",
+        name="settings",
         label="Change settings",
         consequence=_edit_consequence,
         service=_change,

@@ -45,6 +45,7 @@ VALUES: dict[str, dict[str, Any]] = {
     "target": {"warmTarget": 4},
     "limit": {"maxPriority": 40},
     "edit": {"warmTarget": 4, "enabled": False},
+    "settings": {"weight": 4},
     "drain": {"units": "stop", "noticeMinutes": 30},
 }
 """Entered values of the actions with a form."""
