@@ -126,9 +126,7 @@ FUNCTION_REASONS: MappingProxyType[FunctionReason, Explanation] = MappingProxyTy
             "Check the queue server. Accepted invocations are not lost.",
         ),
         FunctionReason.TENANT_SUSPENDED: Explanation(
-            "The tenant is suspended. Its workers finish their invocations and stop; no others"
-            " start.",
-            "Ask an operator to resume the tenant. Queued invocations expire at their time.",
+            "The tenant is suspended.", "Ask an operator to resume the tenant."
         ),
     }
 )

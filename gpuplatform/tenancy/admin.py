@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 from urllib.parse import urlencode
 
 from django.contrib import admin
@@ -69,11 +69,19 @@ LIMIT_PRIORITY: Final = Action(
 class TenantAdmin(ActionAdmin):
     """The tenants and their usage."""
 
-    row_actions = (LIMITS, LIMIT_PRIORITY)
+    row_actions: ClassVar[tuple[Action, ...]] = (LIMITS, LIMIT_PRIORITY)
     search_order = 6
-    list_display = ("name", "namespace", "units", "failed", "gpus", "max_priority", "since")
+    list_display: tuple[str, ...] = (
+        "name",
+        "namespace",
+        "units",
+        "failed",
+        "gpus",
+        "max_priority",
+        "since",
+    )
     list_display_links = ("name",)
-    search_fields = ("name", "namespace")
+    search_fields: tuple[str, ...] = ("name", "namespace")
     search_help_text = "name or namespace"
 
     @admin.display(description="GPU units")

@@ -12,7 +12,7 @@ from django.contrib import admin
 from typing_extensions import override
 
 from gpuplatform.adminkit.detail.panels import Detail, Fact, Panel, RelatedRow
-from gpuplatform.adminkit.display.age import ago_html
+from gpuplatform.adminkit.display.age import age_html
 from gpuplatform.adminkit.display.badges import Shape, phase_badge
 from gpuplatform.adminkit.display.text import visible
 from gpuplatform.adminkit.lists.filters import PhaseTabs
@@ -85,7 +85,7 @@ def _failure(row: Tenant) -> Panel | None:
         shape=Shape.FAILED,
         title=f"The last operation failed: {row.failure_code}",
         text=visible(row.failure_message),
-        since=ago_html(row.updated_at),
+        since=age_html(row.updated_at),
         next_step="Remove the cause, then retry the operation.",
     )
 
@@ -100,7 +100,7 @@ def _panel(row: Tenant) -> Panel | None:
         shape=Shape.PROGRESS if is_waiting else Shape.OFF,
         title=str(phase.label),
         text=TENANT_PHASES[phase],
-        since=ago_html(row.updated_at),
+        since=age_html(row.updated_at),
     )
 
 

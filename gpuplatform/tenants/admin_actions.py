@@ -80,12 +80,13 @@ def _edit_consequence(tenants: Sequence[Tenant], values: Values) -> str:
 def _suspend_consequence(tenants: Sequence[Tenant], _: Values) -> str:
     running = [running_units(tenant) for tenant in tenants]
     units, gpus = sum(one.units for one in running), sum(one.gpus for one in running)
+    waiting = sum(one.waiting for one in running)
+    requests = counted(waiting, "waiting request", "keeps its place", "keep their places")
     tokens = ApiToken.objects.filter(tenant__in=tenants, revoked_at__isnull=True).count()
     return (
         f"Stops {counted(units, 'GPU unit')} of {_names(tenants)} and releases"
-        f" {counted(gpus, 'GPU')}. {counted(tokens, 'token')} can only read."
-        f" Waiting requests keep their place and get no stock: "
-        f"{sum(one.waiting for one in running)}. Functions get no workers. Data is kept."
+        f" {counted(gpus, 'GPU')}. {counted(tokens, 'token')} can only read. {requests} and"
+        " cannot get stock. Functions get no workers. Data is kept."
     )
 
 
@@ -143,7 +144,7 @@ def _delete_obstacle(tenant: Tenant) -> str:
 CREATE: Final = creation("Create tenant", TenantForm, tenant_create, Tenant.objects)
 TENANT_ACTIONS: Final = (
     Action(
-        name="edit",
+        name="settings",
         label="Change settings",
         consequence=_edit_consequence,
         service=_change,

@@ -88,6 +88,8 @@ def apply(cluster: Cluster, operation: Operation) -> Step:
             found = cluster.create(NAMESPACE, manifest)
         case namespaces.Change(patch):
             found = cluster.merge_patch(NAMESPACE, tenant.namespace, patch)
+        case namespaces.Keep():
+            pass
     for kind, manifest in _objects(tenant):
         cluster.apply(kind, manifest)
     return Done(found)

@@ -119,7 +119,7 @@ def test_a_tenant_is_created_and_changed(operator_client: Client, cluster: FakeC
     row = created(operator_client)
     assert (row.phase, row.weight, row.namespace) == ("Active", 2, "tenant-acme")
 
-    acted(operator_client, "edit", row, weight="5", displayName="ACME")
+    acted(operator_client, "settings", row, weight="5", displayName="ACME")
 
     row.refresh_from_db()
     assert (row.weight, row.display_name) == (5, "ACME")

@@ -47,6 +47,7 @@ VALUES: dict[str, dict[str, Any]] = {
     "limit": {"maxPriority": 40},
     "quota": {"gpus": 8, "specs": '{"g1.1": 4}'},
     "edit": {"warmTarget": 4, "enabled": False},
+    "settings": {"weight": 4},
     "drain": {"units": "stop", "noticeMinutes": 30},
 }
 """Entered values of the actions with a form."""

@@ -79,7 +79,7 @@ class Use:
             Place.CLUSTER: ("",),
             Place.SYSTEM: (SYSTEM_NAMESPACE,),
             Place.TENANTS: (*NAMESPACES[Place.TENANTS], *WALKED_TENANTS),
-            Place.TENANCY: WALKED_TENANTS,
+            Place.TENANCY: ("", *WALKED_TENANTS),
         }[permission.place]
         return (
             (self.group, self.resource) == (permission.kind.group, permission.resource)

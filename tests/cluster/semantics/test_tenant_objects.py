@@ -85,17 +85,25 @@ def test_the_defaults_of_a_limit_range_come_from_the_next_stricter_value(world: 
         LIMIT_RANGE,
         limits(
             {"type": "Container", "max": {"memory": "2Gi"}, "min": {"cpu": "1m"}},
-            {"type": "Container", "defaultRequest": {"cpu": "0"}},
             {"type": "Pod", "max": {"memory": "4Gi"}},
         ),
     )
 
-    first, second, third = world.get(LIMIT_RANGE, "one")["spec"]["limits"]
+    first, second = world.get(LIMIT_RANGE, "one")["spec"]["limits"]
 
     assert first["default"] == {"memory": "2Gi"}
     assert first["defaultRequest"] == {"cpu": "1m", "memory": "2Gi"}
-    assert second == {"type": "Container", "defaultRequest": {"cpu": "0"}}
-    assert third == {"type": "Pod", "max": {"memory": "4Gi"}}
+    assert second == {"type": "Pod", "max": {"memory": "4Gi"}}
+
+
+def test_a_limit_range_has_each_type_once(world: World) -> None:
+    item = {"type": "Container", "defaultRequest": {"cpu": "0"}}
+
+    with pytest.raises(ClusterRejected) as caught:
+        world.create(LIMIT_RANGE, limits(item, item))
+
+    assert (caught.value.status, caught.value.reason) == (422, "Invalid")
+    assert "spec.limits[1].type: Duplicate value" in caught.value.detail
 
 
 def test_containers_get_the_requests_that_they_omit(world: World) -> None:

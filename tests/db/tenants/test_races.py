@@ -1,6 +1,7 @@
 """Concurrent changes of the phase of a tenant and writes of the tenant, on PostgreSQL."""
 
 from collections import Counter
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -22,6 +23,7 @@ from units.waiting import requests_open
 
 pytestmark = pytest.mark.django_db(transaction=True, serialized_rollback=True)
 
+Job = Callable[[], object]
 MANY = 12
 ROUNDS = 4
 
@@ -56,10 +58,10 @@ def test_a_deletion_and_a_creation_exclude_each_other(tenants: Tenants) -> None:
         name = f"acme-{number}"
         row = tenants.create(name)
         stock_row()
-        creation = partial(create, row, f"unit-{number}")
-        deletion = partial(tenants.ask, "request_deletion", name)
+        creation: Job = partial(create, row, f"unit-{number}")
+        deletion: Job = partial(tenants.ask, "request_deletion", name)
 
-        created, deleted = at_once([creation, deletion])  # type: ignore[list-item]
+        created, deleted = at_once([creation, deletion])
 
         is_created = isinstance(created, Operation)
         assert isinstance(deleted, InUse) == is_created, (created, deleted)
@@ -117,9 +119,10 @@ def test_a_grant_and_a_suspension_exclude_each_other(tenants: Tenants) -> None:
         catalogued(spec_name)
         create(row, f"unit-{number}", specName=spec_name, wait={"maxSeconds": 3600})
         stock_row(spec_name=spec_name)
-        suspend = partial(tenants.ask, "suspend", row.name)
+        suspend: Job = partial(tenants.ask, "suspend", row.name)
+        grant: Job = partial(match, spec_name)
 
-        _, accepted = at_once([partial(match, spec_name), suspend])  # type: ignore[list-item]
+        _, accepted = at_once([grant, suspend])
 
         assert isinstance(accepted, Accepted), accepted
         tenants.finish(accepted.operation)

@@ -27,7 +27,8 @@ def recover(tenants: Tenants, *, dry_run: bool = False) -> list[str]:
 
 
 def settings(name: str = "acme") -> dict[str, Any]:
-    return Tenant.objects.values(*SETTINGS).get(name=name)
+    row = Tenant.objects.get(name=name)
+    return {column: getattr(row, column) for column in SETTINGS}
 
 
 def lose(tenants: Tenants) -> None:

@@ -231,6 +231,15 @@ def _role_binding(obj: Manifest, old: Manifest | None) -> Iterator[FieldError]:
         yield invalid_value("roleRef", obj["roleRef"], "cannot change roleRef")
 
 
+def _limit_range(obj: Manifest, _old: Manifest | None) -> Iterator[FieldError]:
+    seen: set[str] = set()
+    for index, item in enumerate(obj["spec"].get("limits") or ()):
+        kind = str(item.get("type", ""))
+        if kind in seen:
+            yield duplicate(f"spec.limits[{index}].type", kind)
+        seen.add(kind)
+
+
 _CHECKS: dict[str, Check] = {
     "Pod": pod_errors,
     "Deployment": _deployment,
@@ -243,5 +252,6 @@ _CHECKS: dict[str, Check] = {
     "Node": _node,
     "Event": _event,
     "RoleBinding": _role_binding,
+    "LimitRange": _limit_range,
     "CustomResourceDefinition": definition_errors,
 }
