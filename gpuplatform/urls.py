@@ -17,6 +17,7 @@ urlpatterns = [
     path("readyz", readyz),
     path("api/v1/health", Health.as_view(), name="health"),
     path("api/v1/", include("gpuplatform.operations.api.urls")),
+    path("api/v1/", include("gpuplatform.access.api.urls")),
     path("api/v1/", include("inventory.api.urls")),
     path("api/v1/", include("units.api.urls")),
     path("api/v1/", include("serverless.api.urls")),

@@ -59,6 +59,7 @@ INSTALLED_APPS = [
     "gpuplatform.samples.apps.SamplesConfig",
     "gpuplatform.schedules.apps.SchedulesConfig",
     "gpuplatform.operations.apps.OperationsConfig",
+    "gpuplatform.access.apps.AccessConfig",
     "inventory.apps.InventoryConfig",
     "units.apps.UnitsConfig",
     "serverless.apps.ServerlessConfig",
@@ -178,8 +179,8 @@ DJANGO_CELERY_BEAT_TZ_AWARE = True
 
 REST_FRAMEWORK = {
     "DEFAULT_AUTHENTICATION_CLASSES": ["gpuplatform.tenancy.authentication.TokenAuthentication"],
-    "DEFAULT_PERMISSION_CLASSES": ["gpuplatform.tenancy.authentication.ScopePermission"],
-    "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
+    "DEFAULT_PERMISSION_CLASSES": ["gpuplatform.tenancy.authentication.CallerPermission"],
+    "DEFAULT_SCHEMA_CLASS": "gpuplatform.tenancy.openapi.PermissionSchema",
     "EXCEPTION_HANDLER": "gpuplatform.api.exceptions.exception_handler",
     "UNAUTHENTICATED_USER": None,
     "URL_FORMAT_OVERRIDE": None,

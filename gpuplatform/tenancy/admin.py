@@ -22,13 +22,14 @@ from gpuplatform.adminkit.display.counts import capped, capped_counts
 from gpuplatform.adminkit.display.text import gpu_value
 from gpuplatform.adminkit.lists.filters import PhaseTabs, TenantFilter
 from gpuplatform.adminkit.lists.model_admin import ObjectAdmin, Usage
-from gpuplatform.tenancy import admin_people, admin_tokens
+from gpuplatform.tenancy import admin_members, admin_people, admin_tokens
+from gpuplatform.tenancy.admin_members import members_table
 from gpuplatform.tenancy.models import Tenant
 from gpuplatform.tenancy.requests import PriorityLimit
 from gpuplatform.tenancy.services import tenant_limit_priority
 
 FAILED = "Failed"
-__all__ = ["admin_people", "admin_tokens"]
+__all__ = ["admin_members", "admin_people", "admin_tokens"]
 
 
 class PriorityForm(DeclaredForm):
@@ -133,7 +134,8 @@ class TenantAdmin(ActionAdmin):
         usage = _usage(request, [row.pk])[row.pk]
         held = [Fact("GPUs held", _gpus(usage))] if usage else []
         facts = [*detail.facts, *held, *_lists(request, row)]
-        return {**context, "detail": replace(detail, facts=facts)}
+        related = [*detail.related, *members_table(request, row)]
+        return {**context, "detail": replace(detail, facts=facts, related=related)}
 
 
 def _gpus(usage: Usage) -> str:

@@ -1,4 +1,7 @@
-"""Limits tenants; creates, verifies and revokes API tokens. The only writer of both tables."""
+"""Limits tenants, sets members, and creates, verifies and revokes API tokens.
+
+The only writer of these tables.
+"""
 
 import hashlib
 import secrets
@@ -6,13 +9,15 @@ from collections.abc import Collection
 from datetime import datetime, timedelta
 from typing import Final
 
+from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
 from django.db.models import Q
 from django.db.models.functions import Now
 
 from gpuplatform import clock
 from gpuplatform.errors import FieldError, NameConflict
-from gpuplatform.tenancy.models import ApiToken, Tenant
+from gpuplatform.tenancy.models import ApiToken, Membership, Tenant
+from gpuplatform.tenancy.permissions import Role
 
 TOKEN_PREFIX: Final = "gpu_"  # noqa: S105 - not a secret; lets scanners find leaked tokens
 SECRET_BYTES: Final = 32
@@ -29,10 +34,33 @@ def tenant_limit_priority(*, tenant: Tenant, most: int) -> bool:
     return bool(others.update(max_priority=most))
 
 
+def member_set(*, tenant: Tenant, user: User | None, group: str, role: Role) -> Membership:
+    """Set the role of a user or of a group of the identity provider, and return the membership.
+
+    Exactly one of `user` and `group` is given.
+    """
+    row, _ = Membership.objects.update_or_create(
+        tenant=tenant, user=user, group=group, defaults={"role": role}
+    )
+    return row
+
+
+def member_delete(membership: Membership) -> None:
+    """Delete a membership. The tokens of the user lose the permissions of the role immediately."""
+    Membership.objects.filter(pk=membership.pk).delete()
+
+
 def token_create(
-    *, tenant: Tenant, name: str, scopes: Collection[str], expires_at: datetime | None = None
+    *,
+    tenant: Tenant,
+    name: str,
+    scopes: Collection[str],
+    expires_at: datetime | None = None,
+    owner: User | None = None,
 ) -> tuple[ApiToken, str]:
     """Create a token, and return it with its secret. Only the digest of the secret is stored.
+
+    The role of the owner, if any, limits the permissions of the token.
 
     Raises:
         NameConflict: If the tenant already has a token with this name.
@@ -47,6 +75,7 @@ def token_create(
                 hint=secret[:HINT_LENGTH],
                 scopes=sorted(scopes),
                 expires_at=expires_at,
+                owner=owner,
             )
     except IntegrityError as error:
         msg = f"The tenant '{tenant}' already has a token '{name}'. Choose another name."
@@ -58,7 +87,7 @@ def token_used(secret: str) -> ApiToken | None:
     """Return the valid token with this secret, if any, and record its use once a minute."""
     valid = Q(expires_at__isnull=True) | Q(expires_at__gt=Now())
     tokens = ApiToken.objects.filter(valid, revoked_at__isnull=True, digest=_digest(secret))
-    token = tokens.select_related("tenant").first()
+    token = tokens.select_related("tenant", "owner__identity").first()
     if token is not None and _is_old(token.last_used_at):
         ApiToken.objects.filter(pk=token.pk).update(last_used_at=Now())
     return token

@@ -1,5 +1,9 @@
 """Invocations in the admin."""
 
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Final
+
 from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest
@@ -23,6 +27,9 @@ from serverless.admin.lines import (
 from serverless.admin.webhooks import WebhookFilter
 from serverless.models import Invocation
 from serverless.services.names import INVOCATION_KIND
+
+PAYLOADS: Final = "serverless.payload_invocation"
+"""The permission to view the payloads, headers and response bodies of invocations."""
 
 
 class FunctionFilter(RecentValuesFilter):
@@ -106,3 +113,14 @@ class InvocationAdmin(ActionAdmin):
     @override
     def detail(self, row: Invocation) -> Detail:
         return invocation_detail(row)
+
+    @override
+    def page_context(self, request: HttpRequest, row: Invocation) -> dict[str, Any]:
+        context = super().page_context(request, row)
+        if request.user.has_perm(PAYLOADS):
+            return context
+        return {**context, "detail": replace(context["detail"], documents=())}
+
+    @override
+    def offered_permissions(self) -> Mapping[str, str]:
+        return {**super().offered_permissions(), "payload": "View payloads and responses"}

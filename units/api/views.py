@@ -21,6 +21,7 @@ from gpuplatform.errors import (
 from gpuplatform.operations.api.replies import accepted, accepted_reply
 from gpuplatform.operations.versions import version_of
 from gpuplatform.tenancy.callers import caller_of
+from gpuplatform.tenancy.permissions import Permission
 from units.api.filters import (
     DeleteUnitQuery,
     LogQuery,
@@ -62,12 +63,15 @@ class GpuUnits(ApiView):
     )
     def get(self, request: Request, *, query: UnitsQuery) -> Response:
         """Return one page of units."""
-        tenant = caller_of(request).tenant
+        caller = caller_of(request)
+        tenant = caller.tenant
         rows = units_live(UnitRole.ACTIVE).filter(namespace=tenant.namespace)
         if query.namespace not in {None, tenant.namespace}:
             rows = rows.none()
         page = paginate(query.applied_to(rows), query)
-        return Response(mapped(page, unit_replies(page.rows)))
+        return Response(
+            mapped(page, unit_replies(page.rows, has_values=caller.may(Permission.WRITE)))
+        )
 
     @Endpoint(
         id="createGpuUnit",
@@ -102,7 +106,7 @@ class GpuUnitDetail(ApiView):
         """Return the unit with its ETag, after the wait that the query requests."""
         unit = unit_when_ready(_namespace(request, query, name), name, query.seconds)
         etag = version_of(unit.uid, unit.generation)
-        [reply] = unit_replies([unit])
+        [reply] = unit_replies([unit], has_values=caller_of(request).may(Permission.WRITE))
         return Response(reply, headers=etag_header(etag))
 
     @Endpoint(

@@ -34,7 +34,10 @@ _GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
             "django_celery_beat.crontabschedule",
         ),
     ),
-    ("Access", ("tenancy.tenant", "tenancy.apitoken", "auth.user", "auth.group")),
+    (
+        "Access",
+        ("tenancy.tenant", "tenancy.membership", "tenancy.apitoken", "auth.user", "auth.group"),
+    ),
 )
 
 
