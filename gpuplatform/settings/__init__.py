@@ -39,6 +39,7 @@ METRICS_HOST = ENVIRONMENT.effective_metrics_host()
 
 SECRET_KEY = ENVIRONMENT.effective_secret_key()
 ALLOWED_HOSTS = ENVIRONMENT.allowed_hosts
+OIDC = ENVIRONMENT.oidc
 
 INSTALLED_APPS = [
     "gpuplatform.apps.PlatformAdminConfig",

@@ -68,6 +68,13 @@ class PlatformAdminSite(AdminSite):
             *super().get_urls(),
         ]
 
+    @override
+    def login(
+        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        has_oidc = settings.OIDC is not None
+        return super().login(request, {"has_oidc": has_oidc, **(extra_context or {})})
+
     def search(self, request: HttpRequest) -> TemplateResponse:
         """Return the results of the global search."""
         text = search_query(request)
