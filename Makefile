@@ -134,8 +134,8 @@ ci: check test  ## Run the checks and the tests.
 manifests: setup  ## Generate CRDs, RBAC, network policies and dashboards in deploy/.
 	@$(PY) manage.py export crds rbac policies dashboards
 
-docs: setup  ## Generate docs/configuration.md and docs/reasons.md.
-	@$(PY) manage.py export settings reasons
+docs: setup  ## Generate docs/configuration.md, docs/reasons.md and docs/permissions.md.
+	@$(PY) manage.py export settings reasons permissions
 
 swagger: setup  ## Generate docs/openapi.yaml.
 	@mkdir -p docs && $(PY) manage.py spectacular --validate --fail-on-warn --file docs/openapi.yaml

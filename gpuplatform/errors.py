@@ -257,11 +257,13 @@ class Unauthenticated(RequestError):
 
 
 class NotAllowed(RequestError):
-    """The token does not have the scope that the request requires."""
+    """The token does not have the permission that the request requires."""
 
     code = "forbidden"
     http_status = 403
-    next_step = "Ask an operator for a token with the required scope."
+    next_step = (
+        "Ask an admin of the tenant or an operator for a token with the required permission."
+    )
     example_message = "This request is not allowed. Ask an operator of the platform."
 
 

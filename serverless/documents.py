@@ -11,6 +11,7 @@ from pydantic import Field
 from gpuplatform.api.examples import EXAMPLE_TIME, reply_example
 from gpuplatform.api.schema import NullIfEmpty, Reply, words
 from gpuplatform.workloads.causes import StartupCause
+from serverless.core.webhooks import origin_of
 from serverless.links import result_link
 from serverless.models import Invocation
 from serverless.phases import (
@@ -51,7 +52,7 @@ class ResultReply(Reply):
     content_type: str = Field(description="Media type of the body.", examples=["application/json"])
     headers: dict[str, str] = Field(description="Headers of the response.", examples=[{}])
     body: str | None = Field(
-        description="Body of the response; null in lists. Use `href` to get the body.",
+        description="Body of the response; null in lists, and without the permission `payloads`.",
         examples=['{"text": "hello"}'],
     )
     body_encoding: Literal["text", "base64"] | None = Field(
@@ -63,8 +64,9 @@ class ResultReply(Reply):
     truncated: bool = Field(
         description="Whether only the first part of the response body is stored."
     )
-    href: str = Field(
-        description="Link to the body, which can be used without a token for ten minutes.",
+    href: str | None = Field(
+        description="Link to the body, which can be used without a token for ten minutes; null"
+        " without the permission `payloads`.",
         examples=[
             "/api/v1/serverless/invocations/order-4711/result?expires=1769860800&sig=1-0123abcd"
         ],
@@ -126,12 +128,15 @@ class WebhookReply(Reply):
     )
 
     @classmethod
-    def of(cls, row: Invocation) -> Self | None:
-        """Return the webhook of an invocation, or `None` if it has none."""
+    def of(cls, row: Invocation, *, has_values: bool) -> Self | None:
+        """Return the webhook of an invocation, or `None` if it has none.
+
+        Without `has_values`, the URL has no path.
+        """
         if not row.on_done_url:
             return None
         return cls(
-            url=row.on_done_url,
+            url=row.on_done_url if has_values else origin_of(row.on_done_url),
             state=WebhookState(row.webhook_state),
             delivery_id=row.webhook_id,
             next_attempt_at=row.webhook_after,
@@ -190,20 +195,30 @@ class InvocationReply(Reply):
     )
 
     @classmethod
-    def of(cls, row: Invocation, *, has_body: bool = True) -> Self:
+    def of(
+        cls,
+        row: Invocation,
+        *,
+        has_body: bool = True,
+        has_payloads: bool = True,
+        has_values: bool = True,
+    ) -> Self:
         """Return the response for a row.
 
         Args:
             row: The invocation.
             has_body: Whether the row was read with the body of the result.
+            has_payloads: Whether the reader may read the body and the headers of the result.
+            has_values: Whether the reader may read the path of the webhook, which can contain a
+                secret.
         """
         columns = cls.model_fields.keys() - {"request_id", "blocked", "result", "webhook"}
         return cls(
             **{name: getattr(row, name) for name in columns},
             request_id=row.function.request_id,
             blocked=BlockedReply.model_validate(row.function) if row.is_blocked else None,
-            result=_result(row, has_body=has_body),
-            webhook=WebhookReply.of(row),
+            result=_result(row, has_body=has_body, has_payloads=has_payloads),
+            webhook=WebhookReply.of(row, has_values=has_values),
         )
 
 
@@ -224,19 +239,20 @@ def has_result(row: Invocation) -> bool:
     return row.completed_at is not None and row.status_code is not None
 
 
-def _result(row: Invocation, *, has_body: bool) -> ResultReply | None:
+def _result(row: Invocation, *, has_body: bool, has_payloads: bool) -> ResultReply | None:
     if not has_result(row):
         return None
-    body, encoding = _encoded(bytes(row.result_body or b"")) if has_body else (None, None)
+    is_shown = has_body and has_payloads
+    body, encoding = _encoded(bytes(row.result_body or b"")) if is_shown else (None, None)
     return ResultReply(
         status_code=row.status_code,
         content_type=row.result_content_type,
-        headers=row.result_headers,
+        headers=row.result_headers if has_payloads else {},
         body=body,
         body_encoding=encoding,
         body_bytes=row.result_bytes,
         truncated=row.is_truncated,
-        href=result_link(row),
+        href=result_link(row) if has_payloads else None,
     )
 
 

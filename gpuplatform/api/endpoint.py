@@ -70,8 +70,6 @@ class Endpoint:
     """Description of a text response. If it is set, `replies` is empty."""
     text_types: Sequence[str] = ("text/plain",)
     """Media types of the text response."""
-    is_public: bool = False
-    """Whether the endpoint requires no token."""
 
     def __call__(self, method: Method) -> Method:
         """Return the method wrapped with parsing and with its OpenAPI schema attached."""
@@ -116,7 +114,7 @@ class Endpoint:
         return [OpenApiExample(self.body.__name__, value=value, request_only=True)]
 
     def _error_codes(self, method: str) -> list[str]:
-        usual = usual_errors(method, has_body=self.body is not None, is_public=self.is_public)
+        usual = usual_errors(method, has_body=self.body is not None)
         return sorted({error.code for error in usual | set(self.errors)})
 
     def _headers(self) -> list[OpenApiParameter]:

@@ -1,6 +1,7 @@
 """Errors in the OpenAPI document: an example for each code, a response for each set of codes."""
 
 from collections.abc import Iterable
+from http import HTTPStatus
 from itertools import groupby
 from typing import Any, Final
 
@@ -8,7 +9,7 @@ from pydantic import ConfigDict, Field
 
 from gpuplatform import errors
 from gpuplatform.api.schema import Reply
-from gpuplatform.errors import PlatformError, http_errors
+from gpuplatform.errors import InvariantBroken, PlatformError, http_errors
 
 _REFERENCE: Final = "#/components"
 _EXAMPLE_TRACE_ID: Final = "0f6c1d2e3b4a59687766554433221100"
@@ -77,18 +78,17 @@ class ErrorReply(Reply):
     error: ErrorBody
 
 
-def usual_errors(method: str, *, has_body: bool, is_public: bool) -> set[type[PlatformError]]:
+def usual_errors(method: str, *, has_body: bool) -> set[type[PlatformError]]:
     """Return the errors that every endpoint with this HTTP method can return.
 
-    405 is omitted: every path returns it for the methods that it does not support.
+    405 is omitted: every path returns it for the methods that it does not support. 401 and 403 are
+    omitted: `openapi.complete` adds them to the operations that require a token.
     """
     found: set[type[PlatformError]] = {
         errors.RequestError,
         errors.PlatformError,
         errors.DatabaseUnavailable,
     }
-    if not is_public:
-        found |= {errors.Unauthenticated, errors.NotAllowed}
     if has_body:
         found |= {errors.TooLarge, errors.UnsupportedMediaType}
     if method != "get":
@@ -107,11 +107,11 @@ def error_responses(codes: Iterable[str]) -> dict[str, dict[str, str]]:
 
 def error_components(sets: Iterable[Iterable[str]]) -> dict[str, dict[str, Any]]:
     """Return the error components for operations with these sets of error codes."""
-    responses = {
-        _response_name(group): _response(group)
-        for codes in sets
-        for group in _by_status(codes).values()
-    }
+    groups = {group for codes in sets for group in _by_status(codes).values()}
+    responses = {_response_name(group): _response(group) for group in groups}
+    if len(responses) < len(groups):
+        msg = "two sets of error codes have the same initials"
+        raise InvariantBroken(msg)
     return {
         "responses": dict(sorted(responses.items())),
         "examples": {code: _example(kind) for code, kind in http_errors().items()},
@@ -130,7 +130,19 @@ def _by_status(codes: Iterable[str]) -> dict[int, tuple[str, ...]]:
 
 
 def _response_name(codes: tuple[str, ...]) -> str:
-    return "Or".join("".join(part.capitalize() for part in code.split("_")) for code in codes)
+    """Return the name of the response with these codes: the code, or the status and initials.
+
+    The document refers to each response many times, so that the name is short.
+    """
+    if len(codes) == 1:
+        return _camel_case(codes[0].split("_"))
+    phrase = HTTPStatus(http_errors()[codes[0]].http_status).phrase
+    initials = ("".join(part[0] for part in code.split("_")) for code in codes)
+    return _camel_case([*phrase.split(), *initials])
+
+
+def _camel_case(words: Iterable[str]) -> str:
+    return "".join(word.capitalize() for word in words)
 
 
 def _response(codes: tuple[str, ...]) -> dict[str, Any]:

@@ -9,7 +9,11 @@ from gpuplatform.api.endpoint import ERRORS_KEY
 from gpuplatform.api.error_replies import ErrorReply, error_components, error_responses
 from gpuplatform.api.parameters import HEADERS
 from gpuplatform.api.schema import api_alias
+from gpuplatform.errors import NotAllowed, Unauthenticated
 
+PERMISSION_KEY: Final = "x-permission"
+"""OpenAPI extension with the permission that an operation requires. `tenancy` sets it."""
+_TOKEN_ERRORS: Final = (Unauthenticated.code, NotAllowed.code)
 _KUBERNETES: Final = "x-kubernetes-"
 _METHODS: Final = ("get", "put", "post", "delete", "patch")
 _ACCEPTED: Final = "202"
@@ -24,7 +28,8 @@ def complete(result: dict[str, Any], **_: Any) -> dict[str, Any]:
     - Errors, headers, repeated parameters, repeated fields and schemas, and the responses to
       accepted and to repeated requests become components that are referenced.
     - Path parameters are renamed to camelCase.
-    - Operations that require no token get an empty `security`.
+    - The document declares the required token; operations without one get an empty `security`.
+    - The only example of a body becomes its `example`.
     - Titles, which pydantic derives from the names, and CEL rules are removed from schemas.
     - The description of an enum is the first paragraph of its docstring.
     - Examples of single fields are removed from responses: each response has a whole example.
@@ -32,7 +37,7 @@ def complete(result: dict[str, Any], **_: Any) -> dict[str, Any]:
     components = result.setdefault("components", {})
     schemas = components.setdefault("schemas", {})
     schemas |= _error_schemas()
-    sets = [operation.pop(ERRORS_KEY, []) for operation in _operations(result)]
+    sets = [_error_codes(operation) for operation in _operations(result)]
     for operation, codes in zip(_operations(result), sets, strict=True):
         _complete_operation(operation, codes)
     components |= error_components(sets)
@@ -47,6 +52,8 @@ def complete(result: dict[str, Any], **_: Any) -> dict[str, Any]:
         for field in plain[name].get("properties", {}).values():
             field.pop("examples", None)
     components["schemas"] = _shared_schemas(plain | _shared_fields(plain))
+    _share_security(result)
+    _inline_examples(result)
     result["paths"] = {
         _VARIABLE.sub(lambda match: f"{{{api_alias(match[1])}}}", path): methods
         for path, methods in result["paths"].items()
@@ -65,6 +72,12 @@ def _operations(document: dict[str, Any]) -> Iterator[dict[str, Any]]:
                 yield methods[method]
 
 
+def _error_codes(operation: dict[str, Any]) -> list[str]:
+    """Remove the error codes of an operation; return them with the codes of required tokens."""
+    codes: list[str] = operation.pop(ERRORS_KEY, [])
+    return sorted({*codes, *(_TOKEN_ERRORS if operation.get("security") else ())})
+
+
 def _complete_operation(operation: dict[str, Any], codes: list[str]) -> None:
     operation.setdefault("security", [])
     for parameter in operation.get("parameters", ()):
@@ -76,25 +89,70 @@ def _complete_operation(operation: dict[str, Any], codes: list[str]) -> None:
     operation["responses"] |= error_responses(codes)
 
 
+def _share_security(document: dict[str, Any]) -> None:
+    """Declare the required token for the whole document instead of for each operation."""
+    for operation in _operations(document):
+        if operation["security"]:
+            document["security"] = operation.pop("security")
+
+
+def _inline_examples(document: dict[str, Any]) -> None:
+    for operation in _operations(document):
+        _inline_example(operation.get("requestBody", {}))
+        for response in operation["responses"].values():
+            _inline_example(response)
+    for response in document["components"]["responses"].values():
+        _inline_example(response)
+
+
+def _inline_example(body: dict[str, Any]) -> None:
+    """Replace the only example of a body by its value, unless it is a reference."""
+    for content in body.get("content", {}).values():
+        match list(content.get("examples", {}).values()):
+            case [{"value": value}]:
+                del content["examples"]
+                content["example"] = value
+            case _:
+                pass
+
+
 def _shared_responses(document: dict[str, Any]) -> dict[str, Any]:
     """Replace the responses to accepted and to repeated requests by references to components.
 
-    These responses of several operations differ only in their examples. A component has the
-    example of its first operation.
+    The same holds for successful responses of several operations that differ only in their
+    examples. A component has the example of its first operation.
     """
+    bodies = [
+        _without_examples(response)
+        for operation in _operations(document)
+        for response in operation["responses"].values()
+        if _has_json(response)
+    ]
     found: dict[str, Any] = {}
     for operation in _operations(document):
         responses = operation["responses"]
         for status, response in responses.items():
-            is_replay = "Idempotent-Replayed" in response.get("headers", ())
-            if not is_replay and status != _ACCEPTED:
+            name = _name_of_shared(status, response)
+            is_several = _has_json(response) and bodies.count(_without_examples(response)) > 1
+            if not name and not is_several:
                 continue
             schema = response["content"]["application/json"]["schema"]["$ref"]
-            subject = schema.rpartition("/")[2].removesuffix("ReplyEnvelope")
-            name = f"{subject}{'Replayed' if is_replay else 'Accepted'}"
+            subject = schema.rpartition("/")[2].removesuffix("Envelope")
+            name = f"{subject.removesuffix('Reply')}{name}" if name else subject
             if _without_examples(found.setdefault(name, response)) == _without_examples(response):
                 responses[status] = {"$ref": f"#/components/responses/{name}"}
     return found
+
+
+def _name_of_shared(status: str, response: dict[str, Any]) -> str:
+    """Return the suffix of the component of a response that is always shared, if it is one."""
+    if "Idempotent-Replayed" in response.get("headers", ()):
+        return "Replayed"
+    return "Accepted" if status == _ACCEPTED else ""
+
+
+def _has_json(response: dict[str, Any]) -> bool:
+    return "$ref" in response.get("content", {}).get("application/json", {}).get("schema", {})
 
 
 def _without_examples(response: dict[str, Any]) -> dict[str, Any]:

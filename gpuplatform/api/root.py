@@ -19,6 +19,9 @@ _LINKS: Final = {
     "availableGpuSpecs": "available-gpu-specs",
     "operations": "operations",
     "usage": "usage",
+    "me": "me",
+    "tokens": "tokens",
+    "members": "members",
     "functions": "functions",
     "invocations": "invocations",
     "inventory": "inventory",
@@ -46,15 +49,11 @@ class RootReply(Reply):
 class ApiRoot(ApiView):
     """The root of the API."""
 
-    authentication_classes = ()
-    permission_classes = ()
-
     @Endpoint(
         id="getRoot",
         summary="Read the version and the links of the API",
         tag="Platform",
         replies={200: RootReply},
-        is_public=True,
     )
     def get(self, _request: Request) -> Response:
         """Return the version of the platform and the links of the API."""

@@ -98,15 +98,11 @@ class Health(ApiView):
     tokens, is down.
     """
 
-    authentication_classes = ()
-    permission_classes = ()
-
     @Endpoint(
         id="getHealth",
         summary="Read the health of the platform; the status is always 200",
         tag="Platform",
         replies={200: HealthReply},
-        is_public=True,
     )
     def get(self, request: Request) -> Response:
         """Return the health of all parts within two seconds. The status is always 200.

@@ -40,6 +40,7 @@ METRICS_HOST = ENVIRONMENT.effective_metrics_host()
 
 SECRET_KEY = ENVIRONMENT.effective_secret_key()
 ALLOWED_HOSTS = ENVIRONMENT.allowed_hosts
+OIDC = ENVIRONMENT.oidc
 
 INSTALLED_APPS = [
     "gpuplatform.apps.PlatformAdminConfig",
@@ -62,6 +63,7 @@ INSTALLED_APPS = [
     "gpuplatform.operations.apps.OperationsConfig",
     "gpuplatform.quotas.apps.QuotasConfig",
     "gpuplatform.usage.apps.UsageConfig",
+    "gpuplatform.access.apps.AccessConfig",
     "inventory.apps.InventoryConfig",
     "units.apps.UnitsConfig",
     "serverless.apps.ServerlessConfig",
@@ -184,8 +186,8 @@ DJANGO_CELERY_BEAT_TZ_AWARE = True
 
 REST_FRAMEWORK = {
     "DEFAULT_AUTHENTICATION_CLASSES": ["gpuplatform.tenancy.authentication.TokenAuthentication"],
-    "DEFAULT_PERMISSION_CLASSES": ["gpuplatform.tenancy.authentication.ScopePermission"],
-    "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
+    "DEFAULT_PERMISSION_CLASSES": ["gpuplatform.tenancy.authentication.CallerPermission"],
+    "DEFAULT_SCHEMA_CLASS": "gpuplatform.tenancy.openapi.PermissionSchema",
     "EXCEPTION_HANDLER": "gpuplatform.api.exceptions.exception_handler",
     "UNAUTHENTICATED_USER": None,
     "URL_FORMAT_OVERRIDE": None,

@@ -31,6 +31,7 @@ _TAGS = {
     "GPU specs": "Catalogue of the named kinds of GPU capacity. Requires the operator scope.",
     "Tenants": "Parties that own units and functions. Requires the operator scope.",
     "Operations (operators)": "Accepted requests of any tenant. Requires the operator scope.",
+    "Members and tokens": "Who may use the tenant, and with which permissions.",
     "Platform": "Links of the API and health of the platform. No token is required.",
 }
 
@@ -58,6 +59,8 @@ SPECTACULAR_SETTINGS: dict[str, Any] = {
             "pattern": "^[a-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$",
         },
         "operation": {"type": "string", "pattern": "^[A-Za-z0-9._:-]{1,128}$"},
+        "member": {"type": "string", "maxLength": 156},
+        "token": {"type": "string", "maxLength": 63},
         "request": {"type": "string", "pattern": "^[a-z0-9_-]{1,48}$"},
     },
     # The document is public: a browser that opens Swagger UI cannot send a token.

@@ -55,7 +55,7 @@ class ActorMiddleware:
             return response
 
     def process_view(self, request: HttpRequest, *_: Any) -> None:
-        """Set the actor for a page of the admin. `ScopePermission` sets it for the API."""
+        """Set the actor for a page of the admin. `CallerPermission` sets it for the API."""
         match = request.resolver_match
         if match is not None and match.app_name == "admin" and request.user.is_authenticated:
             set_actor(f"admin user '{request.user.get_username()}'")

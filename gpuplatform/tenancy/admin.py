@@ -22,14 +22,15 @@ from gpuplatform.adminkit.display.counts import capped, capped_counts
 from gpuplatform.adminkit.display.text import gpu_value
 from gpuplatform.adminkit.lists.filters import PhaseTabs, TenantFilter
 from gpuplatform.adminkit.lists.model_admin import ObjectAdmin, ReadOnlyAdmin, Usage
-from gpuplatform.tenancy import admin_people, admin_tokens
+from gpuplatform.tenancy import admin_members, admin_people, admin_tokens
 from gpuplatform.tenancy.admin_limits import LIMITS, limit_facts
+from gpuplatform.tenancy.admin_members import members_table
 from gpuplatform.tenancy.models import Tenant
 from gpuplatform.tenancy.requests import PriorityLimit
 from gpuplatform.tenancy.services import tenant_limit_priority
 
 FAILED = "Failed"
-__all__ = ["admin_people", "admin_tokens"]
+__all__ = ["admin_members", "admin_people", "admin_tokens"]
 
 
 class PriorityForm(DeclaredForm):
@@ -148,7 +149,8 @@ class TenantAdmin(ActionAdmin):
             *limit_facts(row),
             *_lists(request, row),
         ]
-        return {**context, "detail": replace(detail, facts=facts)}
+        related = [*detail.related, *members_table(request, row)]
+        return {**context, "detail": replace(detail, facts=facts, related=related)}
 
 
 def _gpus(usage: Usage) -> str:

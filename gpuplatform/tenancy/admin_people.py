@@ -26,7 +26,14 @@ from gpuplatform.adminkit.lists.model_admin import (
     set_required_message,
 )
 from gpuplatform.adminkit.site.permissions import MultipleModelChoiceField, PermissionsField
+from gpuplatform.tenancy.admin_grants import (
+    GrantingForm,
+    may_change_account,
+    may_change_group,
+    with_granter,
+)
 from gpuplatform.tenancy.groups import StaffGroup
+from gpuplatform.tenancy.models import ApiToken
 
 if TYPE_CHECKING:
     PeopleAdmin: TypeAlias = UserAdmin[User]
@@ -98,7 +105,7 @@ def _label_password_fields(fields: dict[str, forms.Field]) -> None:
     fields["password2"].label, fields["password2"].help_text = "Confirm password", ""
 
 
-class PersonForm(ModelForm):
+class PersonForm(GrantingForm):
     """The form for the name and the permissions of a user."""
 
     groups = GroupsField(
@@ -181,6 +188,26 @@ class PersonAdmin(PlatformModelAdmin, PeopleAdmin):
     search_help_text = "name or email address"
     sortable_by = ("username",)
 
+    @override
+    def has_change_permission(self, request: HttpRequest, obj: User | None = None) -> bool:
+        allowed = super().has_change_permission(request, obj)
+        return allowed and (obj is None or may_change_account(request.user, obj))
+
+    @override
+    def has_delete_permission(self, request: HttpRequest, obj: User | None = None) -> bool:
+        allowed = super().has_delete_permission(request, obj)
+        return allowed and (obj is None or may_change_account(request.user, obj))
+
+    @override
+    def get_form(self, request: HttpRequest, *args: Any, **kwargs: Any) -> type[ModelForm]:
+        return with_granter(super().get_form(request, *args, **kwargs), request.user)
+
+    @override
+    def get_readonly_fields(self, request: HttpRequest, obj: User | None = None) -> Any:
+        """Return the fields without inputs. Only a superuser makes superusers."""
+        fields = super().get_readonly_fields(request, obj)
+        return fields if request.user.is_superuser else (*fields, "is_superuser")
+
     @admin.display(description="State")
     def state(self, row: User) -> SafeString:
         """Return a badge with the state of the account."""
@@ -225,11 +252,15 @@ class PersonAdmin(PlatformModelAdmin, PeopleAdmin):
         lost = (
             f" {written} admin log {'entry is' if written == 1 else 'entries are'} also deleted."
         )
+        tokens = ApiToken.objects.filter(owner__in=rows).count()
+        own = (
+            f" {counted(tokens, 'API token')} of theirs {'is' if tokens == 1 else 'are'} deleted."
+        )
         name = "This user" if len(rows) == 1 else "These users"
         return Deletion(
             f"{name} can no longer log in. Their operations are kept with the username."
-            f"{lost if written else ''} To keep the log, clear 'Active' instead. This cannot be"
-            " undone.",
+            f"{own if tokens else ''}{lost if written else ''}"
+            " To keep the log, clear 'Active' instead. This cannot be undone.",
             [(row.username, row.get_full_name()) for row in rows],
         )
 
@@ -238,7 +269,7 @@ class PersonAdmin(PlatformModelAdmin, PeopleAdmin):
         return super().get_queryset(request).prefetch_related("groups", "user_permissions")
 
 
-class GroupForm(ModelForm):
+class GroupForm(GrantingForm):
     """The form for the name and the permissions of a group."""
 
     permissions = PermissionsField(label="Permissions")
@@ -262,6 +293,20 @@ class PlatformGroupAdmin(PlatformModelAdmin, GroupAdmin):
     is_live_with_actions = True
     list_display = ("name", "summary", "people")
     search_help_text = "name"
+
+    @override
+    def has_change_permission(self, request: HttpRequest, obj: Group | None = None) -> bool:
+        allowed = super().has_change_permission(request, obj)
+        return allowed and (obj is None or may_change_group(request.user, obj))
+
+    @override
+    def has_delete_permission(self, request: HttpRequest, obj: Group | None = None) -> bool:
+        allowed = super().has_delete_permission(request, obj)
+        return allowed and (obj is None or may_change_group(request.user, obj))
+
+    @override
+    def get_form(self, request: HttpRequest, *args: Any, **kwargs: Any) -> type[ModelForm]:
+        return with_granter(super().get_form(request, *args, **kwargs), request.user)
 
     @admin.display(description="Permissions")
     def summary(self, row: Any) -> str:

@@ -8,6 +8,7 @@ from django import forms
 from django.conf import settings
 from django.contrib import admin
 from django.contrib.admin.models import ADDITION, LogEntry
+from django.contrib.auth.models import User
 from django.contrib.contenttypes.models import ContentType
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
@@ -30,12 +31,13 @@ from gpuplatform.adminkit.display.badges import Shape, shape_badge
 from gpuplatform.adminkit.display.text import counted
 from gpuplatform.adminkit.lists.filters import TenantFilter
 from gpuplatform.adminkit.lists.model_admin import ModelAdmin, ModelForm
+from gpuplatform.tenancy.admin_grants import GrantingForm, with_granter
 from gpuplatform.tenancy.models import ApiToken, Scope, Tenant
+from gpuplatform.tenancy.permissions import Permission, permissions_of_scopes
+from gpuplatform.tenancy.selectors import OPERATE, permissions_of_owner
 from gpuplatform.tenancy.services import token_create, token_revoke
 
 RECENT: Final = timedelta(days=1)
-_EXAMPLES: Final = {Scope.USER.value: "gpu-units", Scope.OPERATOR.value: "jobs"}
-"""Name of the route in the example request, by scope of the token."""
 
 
 def _revoke_consequence(rows: Sequence[ApiToken], _values: Values) -> str:
@@ -72,7 +74,7 @@ REVOKE: Final = Action(
 )
 
 
-class TokenForm(ModelForm):
+class TokenForm(GrantingForm):
     """The form for a new token. The platform generates the secret."""
 
     tenant = forms.ModelChoiceField(
@@ -83,13 +85,19 @@ class TokenForm(ModelForm):
     scopes = forms.MultipleChoiceField(
         choices=Scope.choices,
         widget=forms.CheckboxSelectMultiple,
-        help_text="Select at least one.",
+        help_text="Select at least one. A program that only reads needs no other scope.",
+    )
+    owner = forms.ModelChoiceField(
+        User.objects.order_by("username"),
+        required=False,
+        empty_label="None: a program of the tenant",
+        help_text="Member who uses the token. The member's role limits its scopes.",
     )
     expires_at = datetime_field("Expiry date. Leave empty for no expiry.", label="Expires")
 
     class Meta:
         model = ApiToken
-        fields = ("tenant", "name", "scopes", "expires_at")
+        fields = ("tenant", "name", "scopes", "owner", "expires_at")
         help_texts: ClassVar[dict[str, str]] = {
             "name": "Purpose of the token. Unique within the tenant."
         }
@@ -102,6 +110,21 @@ class TokenForm(ModelForm):
             raise forms.ValidationError(msg)
         return moment
 
+    @override
+    def clean(self) -> dict[str, Any] | None:
+        """Reject scopes that the user of the admin or the owner does not have."""
+        cleaned = super().clean()
+        scopes, owner = self.cleaned_data.get("scopes", []), self.cleaned_data.get("owner")
+        if Scope.OPERATOR in scopes and not self.granter.has_perm(OPERATE):
+            msg = "You do not have the permission to create tokens for operators."
+            self.add_error("scopes", forms.ValidationError(msg))
+        if owner is not None and "tenant" in self.cleaned_data:
+            allowed = permissions_of_owner(owner, self.cleaned_data["tenant"])
+            if not permissions_of_scopes(scopes) <= allowed | {Permission.TOKEN}:
+                msg = f"The role of '{owner}' in the tenant does not allow all of these scopes."
+                self.add_error("scopes", forms.ValidationError(msg))
+        return cleaned
+
 
 @admin.register(ApiToken)
 class ApiTokenAdmin(ActionAdmin):
@@ -109,7 +132,11 @@ class ApiTokenAdmin(ActionAdmin):
 
     form = TokenForm
     row_actions = (REVOKE,)
-    list_display = ("state", "name", "tenant", "scope_names", "prefix", "expires", "used", "since")
+    object_kind = "Token"
+    list_display = (
+        *("state", "name", "tenant", "owner_name", "scope_names", "prefix"),
+        *("expires", "used", "since"),
+    )
     list_display_links = ("name",)
     list_filter = (TenantFilter,)
     search_fields = ("name", "hint")
@@ -120,6 +147,11 @@ class ApiTokenAdmin(ActionAdmin):
     def state(self, row: ApiToken) -> SafeString:
         """Return a badge with the state of the token."""
         return _badge(row)
+
+    @admin.display(description="Owner")
+    def owner_name(self, row: ApiToken) -> str:
+        """Return the username of the owner."""
+        return row.owner.get_username() if row.owner else "none"
 
     @admin.display(description="Scopes")
     def scope_names(self, row: ApiToken) -> str:
@@ -158,7 +190,7 @@ class ApiTokenAdmin(ActionAdmin):
 
     @override
     def get_queryset(self, request: HttpRequest) -> Any:
-        return super().get_queryset(request).select_related("tenant")
+        return super().get_queryset(request).select_related("tenant", "owner")
 
     @override
     def detail(self, row: ApiToken) -> Detail:
@@ -188,7 +220,12 @@ class ApiTokenAdmin(ActionAdmin):
 
     @override
     def offered_permissions(self) -> Mapping[str, str]:
-        return {"view": "View", "add": "Create", "change": REVOKE.label}
+        labels = {"view": "View", "add": "Create", "change": REVOKE.label}
+        return labels | {"operate": "Own and create tokens for operators"}
+
+    @override
+    def get_form(self, request: HttpRequest, *args: Any, **kwargs: Any) -> type[ModelForm]:
+        return with_granter(super().get_form(request, *args, **kwargs), request.user)
 
     @override
     def add_view(
@@ -202,7 +239,11 @@ class ApiTokenAdmin(ActionAdmin):
         self, request: HttpRequest, obj: ApiToken, form: ModelForm, change: bool
     ) -> None:
         created, secret = token_create(
-            tenant=obj.tenant, name=obj.name, scopes=obj.scopes, expires_at=obj.expires_at
+            tenant=obj.tenant,
+            name=obj.name,
+            scopes=obj.scopes,
+            expires_at=obj.expires_at,
+            owner=obj.owner,
         )
         obj.pk, obj.hint = created.pk, created.hint
         obj._secret = secret  # type: ignore[attr-defined]  # noqa: SLF001 - for `response_add` only
@@ -212,7 +253,7 @@ class ApiTokenAdmin(ActionAdmin):
         self, request: HttpRequest, obj: ApiToken, post_url_continue: str | None = None
     ) -> HttpResponse:
         secret: str = obj._secret  # type: ignore[attr-defined]  # noqa: SLF001 - as above
-        path = reverse(_EXAMPLES[min(obj.scopes)])
+        path = reverse("me")
         # Outside development mode a proxy terminates HTTPS: the token is never sent without it.
         scheme = request.scheme if settings.GPUPLATFORM_DEV else "https"
         url = f"{scheme}://{request.get_host()}{path}"
@@ -261,6 +302,7 @@ def _facts(row: ApiToken) -> list[Fact]:
     page = reverse("admin:tenancy_tenant_change", args=[row.tenant_id])
     return [
         Fact("Tenant", row.tenant.name, page),
+        Fact("Owner", row.owner.get_username() if row.owner else "none"),
         Fact("Scopes", "; ".join(str(Scope(scope).label) for scope in sorted(row.scopes))),
         Fact("Prefix", f"{row.hint}…"),
         Fact("Expires", _expiry(row)),

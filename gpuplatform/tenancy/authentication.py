@@ -13,10 +13,10 @@ from typing_extensions import override
 from gpuplatform.api.request_log import TENANT_KEY
 from gpuplatform.errors import NotAllowed, Unauthenticated
 from gpuplatform.tenancy.actor import set_actor
-from gpuplatform.tenancy.callers import Caller, needs_no_token, scope_of
-from gpuplatform.tenancy.models import Scope
+from gpuplatform.tenancy.callers import Caller, needed_of, needs_no_token
+from gpuplatform.tenancy.permissions import Permission
 from gpuplatform.tenancy.phases import TenantPhase
-from gpuplatform.tenancy.selectors import tenant_suspended
+from gpuplatform.tenancy.selectors import tenant_suspended, token_permissions
 from gpuplatform.tenancy.services import token_used
 
 if TYPE_CHECKING:
@@ -32,11 +32,15 @@ class TokenAuthentication(BaseAuthentication):
 
     @override
     def authenticate(self, request: Request) -> tuple[None, Caller] | None:
-        """Return the caller, or `None` if the request lacks a required token.
+        """Return the caller, or `None` if the request lacks a required token or needs none.
+
+        The token of a public request is not read, so that it works without the database.
 
         Raises:
             Unauthenticated: If the token is malformed, unknown, expired or revoked.
         """
+        if Permission.PUBLIC in needed_of(request):
+            return None
         header = get_authorization_header(request)
         if not header:
             return self._without_token(request)
@@ -50,39 +54,45 @@ class TokenAuthentication(BaseAuthentication):
             raise Unauthenticated(
                 "The API token is unknown, expired or revoked. Send a valid token."
             )
-        return None, Caller(frozenset(token.scopes), token)
+        return None, Caller(token_permissions(token), token)
 
     def _without_token(self, request: Request) -> tuple[None, Caller] | None:
         if not needs_no_token(request.META.get("REMOTE_ADDR", "")):
             return None
-        return None, Caller(frozenset(Scope.values), None)
+        return None, Caller(frozenset(Permission), None)
 
     @override
     def authenticate_header(self, request: Request) -> str:
         return "Bearer"
 
 
-class ScopePermission(BasePermission):
-    """The permission of callers to access the paths of their scopes."""
+class CallerPermission(BasePermission):
+    """The check that a caller has the permission that the table requires for the route."""
 
     @override
     def has_permission(self, request: Request, view: "APIView") -> bool:
         """Return true, and record the caller as the actor of the request.
 
         Raises:
-            Unauthenticated: If the request has no valid token.
-            NotAllowed: If the token does not have the scope that the path requires.
+            Unauthenticated: If the request has no valid token and requires one.
+            NotAllowed: If the token does not have a permission that the route requires.
             TenantSuspended: If a token of a tenant that is not active changes something.
         """
+        needed = needed_of(request)
+        if Permission.PUBLIC in needed:
+            return True
         caller = request.auth
         if not isinstance(caller, Caller):
             raise Unauthenticated.example()
         set_actor(caller.actor)
         if caller.token:
             request.META[TENANT_KEY] = caller.token.tenant.name
-        scope = scope_of(request.path_info)
-        if scope not in caller.scopes:
-            msg = f"This path requires a token with the scope '{scope}'. Ask an operator for one."
+        if not needed & caller.permissions:
+            names = " or ".join(f"'{permission}'" for permission in sorted(needed))
+            msg = (
+                f"This request requires a token with the permission {names}. Ask an admin of the"
+                " tenant or an operator for one."
+            )
             raise NotAllowed(msg)
         if request.method not in SAFE_METHODS and caller.token:
             tenant = caller.token.tenant

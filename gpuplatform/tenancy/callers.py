@@ -1,27 +1,28 @@
 """Callers of the API: programs with a token or, in development mode, any local program."""
 
-import re
 from dataclasses import dataclass
 from ipaddress import ip_address
-from typing import Final
 
 from django.conf import settings
 from rest_framework.request import Request
 
-from gpuplatform.tenancy.models import ApiToken, Scope, Tenant
+from gpuplatform.tenancy.models import ApiToken, Tenant
+from gpuplatform.tenancy.permissions import Permission, permissions_needed
 from gpuplatform.tenancy.selectors import tenant_by_name
-
-_REPLAY: Final = re.compile("/api/v1/serverless/invocations/[^/]+/replay")
-"""The replay of a dead letter requires the operator scope although its path is a user path."""
 
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """The sender of a request, with its scopes."""
+    """The sender of a request, with its permissions."""
 
-    scopes: frozenset[str]
+    permissions: frozenset[Permission]
+    """The permissions of the scopes of the token, within the permissions of its owner's role."""
     token: ApiToken | None
     """The token, or `None` for a local caller without a token in development mode."""
+
+    def may(self, permission: Permission) -> bool:
+        """Return whether the caller has a permission, for fields with restricted readers."""
+        return permission in self.permissions
 
     @property
     def tenant(self) -> Tenant:
@@ -35,7 +36,7 @@ class Caller:
 
 
 def caller_of(request: Request) -> Caller:
-    """Return the caller of a request that `ScopePermission` allowed."""
+    """Return the caller of a request that `CallerPermission` allowed."""
     caller = request.auth
     assert isinstance(caller, Caller)  # noqa: S101 - the permission of every view checks it
     return caller
@@ -51,11 +52,12 @@ def needs_no_token(address: str) -> bool:
         return False
 
 
-def scope_of(path: str) -> Scope:
-    """Return the scope that a path of the API requires.
+def needed_of(request: Request) -> frozenset[Permission]:
+    """Return the permissions of which a request needs one, and none if no route matches."""
+    match = request.resolver_match
+    return permissions_needed(match.url_name or "", request.method or "") if match else frozenset()
 
-    The scope is derived from the path, so that no route can omit it. `path` does not contain the
-    prefix of a proxy (SCRIPT_NAME), because a caller can set that.
-    """
-    is_for_operators = path.startswith("/api/v1/operator/") or _REPLAY.fullmatch(path)
-    return Scope.OPERATOR if is_for_operators else Scope.USER
+
+def is_for_operators(request: Request) -> bool:
+    """Return whether a request requires the permission of operators."""
+    return needed_of(request) == {Permission.OPERATOR}

@@ -1,13 +1,16 @@
-"""Models of tenants and of API tokens."""
+"""Models of tenants, of their members and of API tokens."""
 
 from typing import ClassVar
 
+from django.contrib.auth.models import User
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models.functions import Now
 from typing_extensions import override
 
 from gpuplatform.tenancy.limit_models import TenantLimit as TenantLimit  # noqa: PLC0414 - a table
+from gpuplatform.tenancy.permissions import Role
+from gpuplatform.tenancy.permissions import Scope as Scope  # noqa: PLC0414 - a re-export
 from gpuplatform.tenancy.phases import (
     MAX_DISPLAY_NAME,
     MAX_WEIGHT,
@@ -16,6 +19,8 @@ from gpuplatform.tenancy.phases import (
 )
 
 DEFAULT_TENANT_NAME = "default"
+GROUP_MAX = 150
+"""Maximum length of the name of a group of the identity provider."""
 
 
 class Tenant(models.Model):
@@ -107,11 +112,82 @@ class Tenant(models.Model):
         return self.name
 
 
-class Scope(models.TextChoices):
-    """The paths of the API that a token may call."""
+class Membership(models.Model):
+    """The role of a user, or of all users in a group of the identity provider, in a tenant."""
 
-    OPERATOR = "operator", "Operator: stock, pools, GPU specs and all operations"
-    USER = "user", "User: GPU units, functions and operations of the tenant"
+    tenant = models.ForeignKey(
+        Tenant, on_delete=models.CASCADE, related_name="memberships", help_text="Tenant."
+    )
+    user = models.ForeignKey(
+        User,
+        null=True,
+        on_delete=models.CASCADE,
+        related_name="memberships",
+        help_text="Member. Empty if the membership is of a group.",
+    )
+    group = models.CharField(
+        max_length=GROUP_MAX,
+        blank=True,
+        help_text="Name of a group of the identity provider. Empty if the member is a user.",
+    )
+    role = models.CharField(max_length=16, choices=Role.choices, help_text="Role in the tenant.")
+    created_at = models.DateTimeField(auto_now_add=True, help_text="Time of creation.")
+
+    class Meta:
+        ordering: ClassVar[list[str]] = ["-id"]
+        verbose_name = "member"
+        constraints: ClassVar[list[models.BaseConstraint]] = [
+            models.UniqueConstraint(
+                fields=["tenant", "user"], name="membership_of_a_user_is_unique"
+            ),
+            models.UniqueConstraint(
+                fields=["tenant", "group"],
+                condition=~models.Q(group=""),
+                name="membership_of_a_group_is_unique",
+            ),
+            models.CheckConstraint(
+                condition=models.Q(user__isnull=True, group__gt="")
+                | models.Q(user__isnull=False, group=""),
+                name="membership_is_of_a_user_or_a_group",
+            ),
+        ]
+
+    @override
+    def __str__(self) -> str:
+        return member_name(self)
+
+
+def member_name(row: Membership) -> str:
+    """Return the name of a member in the API: a username, or `group:` and the name of a group."""
+    return row.user.get_username() if row.user else f"group:{row.group}"
+
+
+class Identity(models.Model):
+    """The account of a user at the identity provider, and its groups at the last login."""
+
+    user = models.OneToOneField(
+        User, on_delete=models.CASCADE, related_name="identity", help_text="User."
+    )
+    issuer = models.CharField(max_length=255, help_text="URL of the identity provider.")
+    subject = models.CharField(
+        max_length=255, help_text="Identifier of the account, which never changes."
+    )
+    groups = ArrayField(
+        models.CharField(max_length=GROUP_MAX),
+        default=list,
+        help_text="Groups at the last login.",
+    )
+    seen_at = models.DateTimeField(help_text="Time of the last login.")
+
+    class Meta:
+        verbose_name_plural = "identities"
+        constraints: ClassVar[list[models.BaseConstraint]] = [
+            models.UniqueConstraint(fields=["issuer", "subject"], name="identity_is_unique"),
+        ]
+
+    @override
+    def __str__(self) -> str:
+        return self.subject
 
 
 class ApiToken(models.Model):
@@ -137,6 +213,14 @@ class ApiToken(models.Model):
     scopes = ArrayField(
         models.CharField(max_length=16, choices=Scope.choices),
         help_text="Scopes of the token.",
+    )
+    owner = models.ForeignKey(
+        User,
+        null=True,
+        blank=True,
+        on_delete=models.CASCADE,
+        related_name="api_tokens",
+        help_text="Member to whom the token belongs. The role of the member limits it.",
     )
     created_at = models.DateTimeField(auto_now_add=True, help_text="Time of creation.")
     expires_at = models.DateTimeField(

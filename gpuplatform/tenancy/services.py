@@ -1,6 +1,7 @@
-"""Limits the priority of tenants; creates, verifies, revokes and deletes API tokens.
+"""Limits tenants, sets members, and creates, verifies and revokes API tokens.
 
-The only writer of the tokens. `gpuplatform.tenants` writes the other columns of tenants.
+The only writer of these tables, except the other columns of tenants, which `gpuplatform.tenants`
+writes.
 """
 
 import hashlib
@@ -9,6 +10,7 @@ from collections.abc import Collection, Mapping
 from datetime import datetime, timedelta
 from typing import Final
 
+from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
 from django.db.models import Count, Q
 from django.db.models.functions import Now
@@ -17,7 +19,8 @@ from gpuplatform import clock
 from gpuplatform.errors import FieldError, NameConflict
 from gpuplatform.locks import close_gate
 from gpuplatform.tenancy.limit_models import TenantLimit
-from gpuplatform.tenancy.models import ApiToken, Tenant
+from gpuplatform.tenancy.models import ApiToken, Membership, Tenant
+from gpuplatform.tenancy.permissions import Role
 from gpuplatform.tenancy.phases import TenantPhase
 from gpuplatform.tenancy.quota import (
     Ask,
@@ -87,10 +90,33 @@ def tokens_used(tenants: Collection[int]) -> dict[int, dict[str, Usage]]:
     return {tenant: {Resource.TOKENS: Usage(number)} for tenant, number in counts}
 
 
+def member_set(*, tenant: Tenant, user: User | None, group: str, role: Role) -> Membership:
+    """Set the role of a user or of a group of the identity provider, and return the membership.
+
+    Exactly one of `user` and `group` is given.
+    """
+    row, _ = Membership.objects.update_or_create(
+        tenant=tenant, user=user, group=group, defaults={"role": role}
+    )
+    return row
+
+
+def member_delete(membership: Membership) -> None:
+    """Delete a membership. The tokens of the user lose the permissions of the role immediately."""
+    Membership.objects.filter(pk=membership.pk).delete()
+
+
 def token_create(
-    *, tenant: Tenant, name: str, scopes: Collection[str], expires_at: datetime | None = None
+    *,
+    tenant: Tenant,
+    name: str,
+    scopes: Collection[str],
+    expires_at: datetime | None = None,
+    owner: User | None = None,
 ) -> tuple[ApiToken, str]:
     """Create a token, and return it with its secret. Only the digest of the secret is stored.
+
+    The role of the owner, if any, limits the permissions of the token.
 
     Raises:
         NameConflict: If the tenant already has a token with this name.
@@ -106,6 +132,7 @@ def token_create(
                 hint=secret[:HINT_LENGTH],
                 scopes=sorted(scopes),
                 expires_at=expires_at,
+                owner=owner,
             )
             _check_tokens(token)
     except IntegrityError as error:
@@ -128,7 +155,7 @@ def token_used(secret: str) -> ApiToken | None:
     """Return the valid token with this secret, if any, and record its use once a minute."""
     tokens = ApiToken.objects.filter(tokens_active(), digest=_digest(secret))
     tokens = tokens.exclude(tenant__phase=TenantPhase.DELETED)
-    token = tokens.select_related("tenant").first()
+    token = tokens.select_related("tenant", "owner__identity").first()
     if token is not None and _is_old(token.last_used_at):
         ApiToken.objects.filter(pk=token.pk).update(last_used_at=Now())
     return token

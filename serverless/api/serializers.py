@@ -7,6 +7,7 @@ from typing import Annotated, Any, Self
 from pydantic import ConfigDict, Field
 
 from gpuplatform import clock
+from gpuplatform.adminkit.display.masking import masked
 from gpuplatform.api.schema import Reply, SchemaOf, conforming_block, optional, words
 from gpuplatform.images import ECHO_IMAGE
 from gpuplatform.operations.waits import deletion_messages
@@ -25,7 +26,7 @@ from serverless.core.spec import (
     MaxWorkers,
     MinWorkers,
 )
-from serverless.core.webhooks import OnDone
+from serverless.core.webhooks import OnDone, origin_of
 from serverless.documents import Cause
 from serverless.models import Function
 from serverless.phases import FunctionPhase, FunctionReason
@@ -53,7 +54,8 @@ class FunctionReply(Reply):
     image: str = Field(description="Image of the workers.", examples=[ECHO_IMAGE])
     template: Annotated[dict[str, Any], SchemaOf(PodTemplate)] | None = Field(
         description="Command, arguments, environment variables and ports of the container; null if"
-        " the spec has no template. Lists omit it."
+        " the spec has no template. Lists omit it. Values are hidden without the permission"
+        " `write`."
     )
     framework: Framework
     min_workers: MinWorkers
@@ -135,14 +137,27 @@ _COLUMNS = (
 )
 
 
-def function_replies(rows: Sequence[Function]) -> list[FunctionReply]:
+def function_replies(rows: Sequence[Function], *, has_values: bool) -> list[FunctionReply]:
     """Return the responses for rows of `with_oldest`.
 
     The message of a function that is being deleted explains what its deletion waits for.
+
+    Args:
+        rows: The functions.
+        has_values: Whether the caller may read the values of environment variables and the paths
+            of webhooks, which can contain a secret.
     """
     ending = {row.pk: row.request_id for row in rows if row.deletion_requested_at}
     messages = deletion_messages(ServerlessOperation.DELETE, ending)
-    return [FunctionReply.of(row, messages.get(row.pk, "")) for row in rows]
+    replies = [FunctionReply.of(row, messages.get(row.pk, "")) for row in rows]
+    return replies if has_values else [_without_values(one) for one in replies]
+
+
+def _without_values(reply: FunctionReply) -> FunctionReply:
+    hook = reply.on_done
+    if hook is not None and hook.url:
+        hook = hook.model_copy(update={"url": origin_of(hook.url)})
+    return reply.model_copy(update={"template": masked(reply.template), "on_done": hook})
 
 
 class WebhookSecretReply(Reply):

@@ -26,7 +26,8 @@ from gpuplatform.errors import (
     Throttled,
 )
 from gpuplatform.operations.api.replies import accepted, accepted_reply
-from gpuplatform.tenancy.callers import caller_of
+from gpuplatform.tenancy.callers import Caller, caller_of
+from gpuplatform.tenancy.permissions import Permission
 from serverless.api.filters import FunctionsQuery, InvocationsQuery, ResultQuery
 from serverless.api.serializers import FunctionReply, WebhookSecretReply, function_replies
 from serverless.api.waiting import wait_for_end
@@ -83,11 +84,12 @@ class Functions(ApiView):
     )
     def get(self, request: Request, *, query: FunctionsQuery) -> Response:
         """Return one page of functions."""
-        rows = with_oldest(functions_of(caller_of(request).tenant))
+        caller = caller_of(request)
+        rows = with_oldest(functions_of(caller.tenant))
         page = paginate_light(
             query.applied_to(rows), query, "spec", WithoutTemplate("spec"), "operation__payload"
         )
-        replies = function_replies(page.rows)
+        replies = function_replies(page.rows, has_values=caller.may(Permission.WRITE))
         return Response(mapped(page, [reply.without("template") for reply in replies]))
 
     @Endpoint(
@@ -117,9 +119,9 @@ class FunctionDetail(ApiView):
     )
     def get(self, request: Request, *, request_id: str) -> Response:
         """Return the function with its ETag."""
-        rows = with_oldest(functions_of(caller_of(request).tenant))
-        row = function_named(rows, request_id)
-        [reply] = function_replies([row])
+        caller = caller_of(request)
+        row = function_named(with_oldest(functions_of(caller.tenant)), request_id)
+        [reply] = function_replies([row], has_values=caller.may(Permission.WRITE))
         return Response(reply, headers=etag_header(function_version(row)))
 
     @Endpoint(
@@ -193,11 +195,10 @@ class Invocations(ApiView):
     )
     def get(self, request: Request, *, query: InvocationsQuery) -> Response:
         """Return one page of invocations."""
-        rows = invocations().filter(tenant=caller_of(request).tenant)
+        caller = caller_of(request)
+        rows = invocations().filter(tenant=caller.tenant)
         page = paginate(query.applied_to(rows), query)
-        return Response(
-            mapped(page, [InvocationReply.of(row, has_body=False) for row in page.rows])
-        )
+        return Response(mapped(page, [_reply(caller, row, has_body=False) for row in page.rows]))
 
     @Endpoint(
         id="createInvocation",
@@ -223,7 +224,8 @@ class Invocations(ApiView):
         In the mode `sync`, an invocation that no worker has started when the caller closes the
         connection expires. A repeated request queues it again.
         """
-        tenant = caller_of(request).tenant
+        caller = caller_of(request)
+        tenant = caller.tenant
         result = invocation_accept(tenant=tenant, body=body)
         row, is_sync = result.invocation, body.mode == "sync"
         has_left = partial(has_disconnected, request)
@@ -239,7 +241,7 @@ class Invocations(ApiView):
         if result.is_replay:
             headers["Idempotent-Replayed"] = "true"
         return Response(
-            InvocationReply.of(row),
+            _reply(caller, row),
             status=status.HTTP_200_OK if is_done else status.HTTP_202_ACCEPTED,
             headers=headers,
         )
@@ -257,9 +259,9 @@ class InvocationDetail(ApiView):
     )
     def get(self, request: Request, *, invocation_id: str) -> Response:
         """Return the invocation, with its result if it has ended."""
-        tenant = caller_of(request).tenant
-        row = invocation_with(Invocation.objects.all(), tenant, invocation_id)
-        return Response(InvocationReply.of(row))
+        caller = caller_of(request)
+        row = invocation_with(Invocation.objects.all(), caller.tenant, invocation_id)
+        return Response(_reply(caller, row))
 
 
 class InvocationCancel(ApiView):
@@ -308,9 +310,6 @@ class InvocationReplay(ApiView):
 class InvocationResult(ApiView):
     """The view that returns the body of a result for a signed link, without a token."""
 
-    authentication_classes = ()
-    permission_classes = ()
-
     @Endpoint(
         id="getInvocationResult",
         summary="Read the body of a result by its signed link, without a token",
@@ -319,7 +318,6 @@ class InvocationResult(ApiView):
         replies={},
         text="Body of the function's response, with the media type of the response.",
         errors=[NotAllowed, NotFound],
-        is_public=True,
     )
     def get(self, request: Request, *, invocation_id: str, query: ResultQuery) -> HttpResponse:
         """Return the body of the function's response."""
@@ -332,6 +330,16 @@ class InvocationResult(ApiView):
             msg = f"The invocation '{invocation_id}' has no result. Get the invocation instead."
             raise NotFound(msg)
         return _download(row)
+
+
+def _reply(caller: Caller, row: Invocation, *, has_body: bool = True) -> InvocationReply:
+    """Return the response with the fields that the caller may read."""
+    return InvocationReply.of(
+        row,
+        has_body=has_body,
+        has_payloads=caller.may(Permission.PAYLOADS),
+        has_values=caller.may(Permission.WRITE),
+    )
 
 
 def _download(row: Invocation) -> HttpResponse:

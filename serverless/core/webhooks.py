@@ -142,3 +142,9 @@ def signature(keys: Sequence[bytes], delivery: str, seconds: int, body: bytes) -
     signed = f"{delivery}.{seconds}.".encode() + body
     digests = (hmac.digest(key, signed, "sha256") for key in keys)
     return " ".join(f"v1,{base64.b64encode(digest).decode()}" for digest in digests)
+
+
+def origin_of(url: str) -> str:
+    """Return a URL without its path and query, which can contain a secret."""
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc}/"

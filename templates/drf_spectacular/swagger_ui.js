@@ -6,10 +6,8 @@ const random = () => Array.from(crypto.getRandomValues(new Uint8Array(4)), (byte
 const fresh = (operationID) => operationID.replace(/-1$/, `-${random()}`);
 
 const refreshBody = (content) => {
-  for (const { examples } of Object.values(content || {})) {
-    for (const { value } of Object.values(examples || {})) {
-      if (value.operationID) value.operationID = fresh(value.operationID);
-    }
+  for (const { example } of Object.values(content || {})) {
+    if (example?.operationID) example.operationID = fresh(example.operationID);
   }
 };
 

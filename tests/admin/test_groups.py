@@ -34,6 +34,7 @@ ACTIONS = [
 ]
 OF_ADMINS = {"auth.user", "auth.group"}
 TOKENS = "tenancy.apitoken"
+MEMBERS = "tenancy.membership"
 KEY = f"admin-{'0' * 32}"
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("cluster")]
@@ -175,7 +176,7 @@ def test_an_operator_creates_everything_but_tokens_and_people(
 
     response = in_operators.get(path_of(page, "add"))
 
-    is_open = can_be_made and label not in {*OF_ADMINS, TOKENS}
+    is_open = can_be_made and label not in {*OF_ADMINS, TOKENS, MEMBERS}
     assert response.status_code == (200 if is_open else 403)
 
 
@@ -192,7 +193,7 @@ def test_an_operator_changes_schedules_and_revokes_no_token(in_operators: Client
 
 
 def test_an_admin_manages_people_groups_and_tokens(in_admins: Client) -> None:
-    for label in (*OF_ADMINS, TOKENS, "inventory.stockpool"):
+    for label in (*OF_ADMINS, TOKENS, MEMBERS, "inventory.stockpool"):
         assert in_admins.get(path_of(PAGES[label], "add")).status_code == 200
 
 

@@ -24,8 +24,10 @@ from gpuplatform.adminkit.lists.model_admin import PlatformModelAdmin, ReadOnlyA
 from gpuplatform.adminkit.site.navigation import place_of
 from gpuplatform.clock import now
 from gpuplatform.operations.models import Operation
-from gpuplatform.tenancy.models import ApiToken, Tenant
+from gpuplatform.tenancy.models import ApiToken, Membership, Tenant
+from gpuplatform.tenancy.permissions import Role
 from gpuplatform.tenancy.selectors import tenant_by_name
+from gpuplatform.tenancy.services import member_set
 from inventory.models import GpuSpec, Node, StockPool
 from serverless.models import Function, Invocation
 from tests.conftest import GoldenFiles
@@ -90,6 +92,9 @@ SAMPLES: dict[type[Model], Callable[[Rows, int], Model]] = {
         name=f"tenant-{number}", namespace=f"tenant-{number}"
     ),
     ApiToken: lambda _, number: _token(number),
+    Membership: lambda _, number: member_set(
+        tenant=tenant_by_name(), user=None, group=f"group-{number}", role=Role.MEMBER
+    ),
     PeriodicTask: lambda _, number: PeriodicTask(name=f"task-{number}", task=f"task{number}"),
     IntervalSchedule: lambda _, number: IntervalSchedule(every=10 * number, period="seconds"),
     CrontabSchedule: lambda _, number: CrontabSchedule(minute=str(number)),

@@ -53,7 +53,7 @@ def test_the_page_of_a_new_token_has_an_example_and_its_scopes(
     page = text_of(_add(operator_client, scopes=["user"]))
 
     secret = re.findall(r"gpu_[-_A-Za-z0-9]{43}", page)[0]
-    assert f"curl -H 'Authorization: Bearer {secret}' http://testserver/api/v1/gpu-units" in page
+    assert f"curl -H 'Authorization: Bearer {secret}' http://testserver/api/v1/me" in page
     assert Scope.USER.label in page
     assert "Expiresnever" in page
 

@@ -3,6 +3,7 @@
 from io import StringIO
 
 import pytest
+from django.contrib.auth.models import User
 from django.core.management import CommandError, call_command
 
 from gpuplatform.tenancy.models import ApiToken
@@ -32,10 +33,28 @@ def test_without_a_scope_it_is_a_users() -> None:
     assert ApiToken.objects.get().scopes == ["user"]
 
 
+def test_a_token_can_have_an_owner() -> None:
+    ada = User.objects.create_user("ada")
+
+    call_command(
+        "token_create",
+        "ci",
+        "--owner",
+        "ada",
+        "--scope",
+        "read",
+        stdout=StringIO(),
+        stderr=StringIO(),
+    )
+
+    assert ApiToken.objects.get().owner == ada
+
+
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
         (["ci", "--tenant", "nobody"], "'nobody'"),
+        (["ci", "--owner", "unknown"], "'unknown'"),
         (["ci", "--days", "0"], "--days"),
         ([" "], "name"),
         (["a\x00b"], "name"),

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BeforeValidator, ConfigDict, Field
 from typing_extensions import override
 
+from gpuplatform.adminkit.display.masking import masked
 from gpuplatform.api.schema import (
     NullIfEmpty,
     Reply,
@@ -170,7 +171,8 @@ class GpuUnitReply(UnitReply):
     )
     template: Annotated[dict[str, Any], SchemaOf(PodTemplate)] | None = Field(
         description="Command, arguments, environment variables and ports of the container; null if"
-        " the spec has no template. Lists omit it.",
+        " the spec has no template. Lists omit it. Values are hidden without the permission"
+        " `write`.",
         examples=[{"ports": [{"name": "http", "port": 8080}]}],
     )
     access: AccessReply = Field(description="Effective settings of the access URL.")
@@ -263,15 +265,20 @@ class GpuUnitReply(UnitReply):
         )
 
 
-def unit_replies(rows: Sequence[GpuUnit]) -> list[GpuUnitReply]:
-    """Return the responses for active units, with what other rows say about them."""
+def unit_replies(rows: Sequence[GpuUnit], *, has_values: bool) -> list[GpuUnitReply]:
+    """Return the responses for active units, with what other rows say about them.
+
+    Args:
+        rows: The units.
+        has_values: Whether the caller may read the values of environment variables.
+    """
     ending = {row.pk: row.name for row in rows if row.deletion_requested_at}
     failures, messages = last_failures(rows), deletion_messages(UnitOperation.DELETE, ending)
     waiting = [row.pk for row in rows if row.waits_since is not None]
     places = places_of_units(waiting) if waiting else {}
     notices = stop_notices(rows)
     show_waiting(rows)
-    return [
+    replies = [
         GpuUnitReply.of(
             row,
             failures.get(row.pk),
@@ -281,6 +288,9 @@ def unit_replies(rows: Sequence[GpuUnit]) -> list[GpuUnitReply]:
         )
         for row in rows
     ]
+    if has_values:
+        return replies
+    return [one.model_copy(update={"template": masked(one.template)}) for one in replies]
 
 
 class StockUnitReply(UnitReply):

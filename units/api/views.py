@@ -33,6 +33,7 @@ from gpuplatform.errors import (
 from gpuplatform.operations.api.replies import accepted, accepted_reply
 from gpuplatform.operations.versions import version_of
 from gpuplatform.tenancy.callers import caller_of
+from gpuplatform.tenancy.permissions import Permission
 from units.api.filters import (
     DeleteUnitQuery,
     LogQuery,
@@ -75,14 +76,15 @@ class GpuUnits(ApiView):
     )
     def get(self, request: Request, *, query: UnitsQuery) -> Response:
         """Return one page of units."""
-        tenant = caller_of(request).tenant
+        caller = caller_of(request)
+        tenant = caller.tenant
         rows = units_live(UnitRole.ACTIVE).filter(namespace=tenant.namespace)
         if query.namespace not in {None, tenant.namespace}:
             rows = rows.none()
         page = paginate_light(
             query.applied_to(rows), query, "spec", WithoutTemplate("spec"), "operation__payload"
         )
-        replies = unit_replies(page.rows)
+        replies = unit_replies(page.rows, has_values=caller.may(Permission.WRITE))
         return Response(mapped(page, [reply.without("template") for reply in replies]))
 
     @Endpoint(
@@ -122,12 +124,12 @@ class GpuUnitDetail(ApiView):
     )
     def get(self, request: Request, *, name: str, query: ReadUnitQuery) -> Response:
         """Return the unit with its ETag, after the wait that the query requests."""
-        namespace, tenant = _namespace(request, query, name), caller_of(request).tenant
-        unit, retry_seconds = unit_when_ready(tenant.pk, namespace, name, query.seconds)
+        namespace, caller = _namespace(request, query, name), caller_of(request)
+        unit, retry_seconds = unit_when_ready(caller.tenant.pk, namespace, name, query.seconds)
         headers = etag_header(version_of(unit.uid, unit.generation))
         if retry_seconds:
             headers["Retry-After"] = str(retry_seconds)
-        [reply] = unit_replies([unit])
+        [reply] = unit_replies([unit], has_values=caller.may(Permission.WRITE))
         return Response(reply, headers=headers)
 
     @Endpoint(

@@ -35,7 +35,10 @@ _GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
         ),
     ),
     ("Usage", ("usage.usagerecord",)),
-    ("Access", ("tenancy.tenant", "tenancy.apitoken", "auth.user", "auth.group")),
+    (
+        "Access",
+        ("tenancy.tenant", "tenancy.membership", "tenancy.apitoken", "auth.user", "auth.group"),
+    ),
 )
 
 

@@ -71,7 +71,8 @@ class PlatformAdminSite(AdminSite):
 
     @override
     def login(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> Any:
-        response = super().login(request, extra_context)
+        shown = {"has_oidc": settings.OIDC is not None, **(extra_context or {})}
+        response = super().login(request, shown)
         form = (getattr(response, "context_data", None) or {}).get("form")
         if isinstance(form, LogInForm) and form.retry_after:
             response.status_code = HTTPStatus.TOO_MANY_REQUESTS

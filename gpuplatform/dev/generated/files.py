@@ -5,6 +5,7 @@ from typing import Final
 
 from gpuplatform.dev.generated.dashboards import dashboard_files
 from gpuplatform.dev.generated.manifests import crd_files, policy_files, rbac_files
+from gpuplatform.dev.generated.permissions_page import permissions_page
 from gpuplatform.dev.generated.reasons_page import reasons_page
 from gpuplatform.dev.generated.settings_page import settings_page
 
@@ -15,5 +16,6 @@ GENERATED: Final[Mapping[str, Callable[[], Mapping[str, str]]]] = {
     "dashboards": dashboard_files,
     "settings": lambda: {"docs/configuration.md": settings_page()},
     "reasons": lambda: {"docs/reasons.md": reasons_page()},
+    "permissions": lambda: {"docs/permissions.md": permissions_page()},
 }
 """The functions that return the text of each file, by path in the repository."""

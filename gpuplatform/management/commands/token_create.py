@@ -3,6 +3,7 @@
 from datetime import timedelta
 from typing import Any
 
+from django.contrib.auth.models import User
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from typing_extensions import override
 
@@ -33,6 +34,9 @@ class Command(BaseCommand):
             help="Scope of the token. Can be repeated (default: user).",
         )
         parser.add_argument(
+            "--owner", help="Username of the member who owns the token (default: none)."
+        )
+        parser.add_argument(
             "--days",
             type=int,
             help="Number of days until the token expires (default: never).",
@@ -52,6 +56,7 @@ class Command(BaseCommand):
                 tenant=tenant_by_name(options["tenant"]),
                 name=name,
                 scopes=options["scope"] or [Scope.USER],
+                owner=_owner(options["owner"]),
                 expires_at=clock.now() + timedelta(days=days) if days else None,
             )
         except (NameConflict, NotFound) as error:
@@ -59,3 +64,13 @@ class Command(BaseCommand):
         scopes = ", ".join(token.scopes)
         self.stderr.write(f"Token '{token}' of the tenant '{token.tenant}' ({scopes}):")
         self.stdout.write(secret)
+
+
+def _owner(name: str | None) -> User | None:
+    if name is None:
+        return None
+    user = User.objects.filter(username=name).first()
+    if user is None:
+        msg = f"The user '{name}' does not exist. Create the user in the admin."
+        raise CommandError(msg)
+    return user

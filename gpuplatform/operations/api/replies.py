@@ -10,8 +10,7 @@ from gpuplatform.api.endpoint import Sample
 from gpuplatform.operations.api.serializers import ADDRESSES, OperationReply, operation_replies
 from gpuplatform.operations.phases import OperationPhase
 from gpuplatform.operations.services import Accepted
-from gpuplatform.tenancy.callers import scope_of
-from gpuplatform.tenancy.models import Scope
+from gpuplatform.tenancy.callers import is_for_operators
 
 OPERATOR_JOBS = "/api/v1/operator/jobs"
 OWN_OPERATIONS = "/api/v1/operations"
@@ -49,7 +48,7 @@ def accepted_reply(request: Request, result: Accepted, *, of_tenant: bool = Fals
     has sent a request about another tenant, to which the operation belongs.
     """
     operation = result.operation
-    jobs = OPERATOR_JOBS if scope_of(request.path_info) == Scope.OPERATOR else OWN_OPERATIONS
+    jobs = OPERATOR_JOBS if is_for_operators(request) else OWN_OPERATIONS
     location = f"{jobs}/{operation.operation_id}"
     # An operator's request about an operation of another tenant names it.
     if of_tenant or "tenant" in request.query_params:

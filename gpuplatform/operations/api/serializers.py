@@ -185,6 +185,8 @@ ADDRESSES: Final = {
     "GPUSpec": "/api/v1/operator/gpu-specs/{name}",
     "Tenant": "/api/v1/operator/tenants/{name}",
     "Node": "/api/v1/operator/nodes/{name}",
+    "Member": "/api/v1/tenant/members",
+    "Token": "/api/v1/tokens",
     "Operation": "/api/v1/operator/jobs/{name}?tenant={tenant}",
     "Function": "/api/v1/serverless/functions/{name}",
     "Invocation": "/api/v1/serverless/invocations/{name}",
@@ -210,6 +212,8 @@ def _address(operation: Operation) -> str:
             return f"{STOCK_ADDRESS}/{operation.payload['stockName']}"
         case "stock.remove":
             return f"{STOCK_ADDRESS}?specName={operation.payload.get('specName', '')}"
+        case "member.update" | "member.delete" if "tenant" in operation.payload:
+            return f"/api/v1/operator/tenants/{operation.payload['tenant']}/members"
         case _:
             return ADDRESSES[operation.object_kind].format(
                 name=name, namespace=namespace, tenant=operation.tenant.name

@@ -7,5 +7,5 @@ from gpuplatform.quotas.api.views import OwnTenant, TenantLimits
 
 urlpatterns = [
     path("operator/tenants/<name:name>/limits", TenantLimits.as_view(), name="tenant-limits"),
-    path("tenant", OwnTenant.as_view(), name="tenant"),
+    path("tenant", OwnTenant.as_view(), name="own-tenant"),
 ]

@@ -62,12 +62,12 @@ def test_bodies_and_replies_have_examples(document: Json) -> None:
     create = document["paths"]["/api/v1/things"]["post"]
 
     body = create["requestBody"]["content"]["application/json"]
-    assert body["examples"]["StockPoolCreate"]["value"]["operationID"] == "create-thing-1"
+    assert body["example"]["operationID"] == "create-thing-1"
     for status in ("200", "202"):
         response = create["responses"][status]
         if reference := response.get("$ref", "").rpartition("/")[2]:
             response = document["components"]["responses"][reference]
-        assert response["content"]["application/json"]["examples"]
+        assert response["content"]["application/json"]["example"]
         assert response["headers"]["Location"]
 
 

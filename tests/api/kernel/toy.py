@@ -18,6 +18,7 @@ from gpuplatform.api.pagination import Page
 from gpuplatform.api.query import PageQuery
 from gpuplatform.api.schema import Reply
 from gpuplatform.api.views import ApiView
+from gpuplatform.tenancy.permissions import Method, Permission
 from inventory.requests.pools import StockPoolCreate
 
 for name, converter in CONVERTERS.items():
@@ -91,9 +92,14 @@ def readable(_request: HttpRequest) -> HttpResponse:
     return HttpResponse("ok")
 
 
+TOY_PERMISSIONS = {
+    "things": {Method.GET: Permission.READ, Method.POST: Permission.WRITE},
+    "raise": {Method.GET: Permission.READ},
+}
+
 urlpatterns = [
-    path("api/v1/things", Things.as_view()),
-    path("api/v1/raise/<toyname:which>", Raising.as_view()),
+    path("api/v1/things", Things.as_view(), name="things"),
+    path("api/v1/raise/<toyname:which>", Raising.as_view(), name="raise"),
     path("api/v1/plain/<str:which>", plain),
     path("api/v1/readable", readable),
     path("elsewhere/<str:which>", plain),

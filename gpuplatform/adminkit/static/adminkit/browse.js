@@ -55,7 +55,7 @@
     box.hidden = false;
     box.querySelector("[data-token-state]").textContent = token()
       ? "Requests from this tab include the token."
-      : "Required unless the platform runs in development mode. Stored in this tab only.";
+      : "Enter a token to send requests, except in development mode. The login to the admin does not apply. Stored in this tab only.";
     box.querySelector("[data-token-forget]").hidden = !token();
   };
 

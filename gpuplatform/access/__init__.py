@@ -1,0 +1,1 @@
+"""The API of members and tokens of tenants, as operations."""

@@ -1,0 +1,1 @@
+"""The routes of members, tokens and the caller's own permissions."""
