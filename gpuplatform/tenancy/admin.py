@@ -82,7 +82,7 @@ class TenantAdmin(ActionAdmin):
         "since",
     )
     list_display_links = ("name",)
-    search_fields: tuple[str, ...] = ("name", "namespace")
+    search_fields: ClassVar[tuple[str, ...]] = ("name", "namespace")
     search_help_text = "name or namespace"
 
     @admin.display(description="GPU units")
