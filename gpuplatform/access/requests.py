@@ -30,6 +30,13 @@ def _scope(text: str) -> str:
     return _one_of(Scope.values, text)
 
 
+def _some(scopes: tuple[str, ...]) -> tuple[str, ...]:
+    if not scopes:
+        msg = "Must contain at least one scope."
+        raise ValueError(msg)
+    return scopes
+
+
 def _token_name(text: str) -> str:
     if not text.strip() or not text.isprintable() or "/" in text:
         msg = "Must consist of 1 to 63 printable characters without a slash."
@@ -59,8 +66,8 @@ class TokenCreate(OperationBody):
 
     name: Annotated[
         str,
-        AfterValidator(_token_name),
         Field(min_length=1, max_length=NAME_MAX, description="Name, unique within the tenant."),
+        AfterValidator(_token_name),
     ] = Field(examples=["ci"])
     scopes: Annotated[
         tuple[
@@ -69,7 +76,8 @@ class TokenCreate(OperationBody):
             ],
             ...,
         ],
-        Field(strict=False, min_length=1, max_length=len(Scope)),
+        Field(strict=False, max_length=len(Scope), json_schema_extra={"minItems": 1}),
+        AfterValidator(_some),
     ] = Field(description="At most the permissions of the caller.", examples=[[Scope.READ.value]])
     expires_at: (
         Annotated[str, AfterValidator(_moment), Field(json_schema_extra={"format": "date-time"})]
