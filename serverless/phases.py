@@ -100,7 +100,7 @@ FUNCTION_REASONS: MappingProxyType[FunctionReason, Explanation] = MappingProxyTy
             "Invocations are queued, and a worker is starting.", "Wait until a worker is ready."
         ),
         FunctionReason.NO_CAPACITY: Explanation(
-            "No stock of the function's GPU spec is ready. The workers wait in the capacity queue.",
+            "No stock of the GPU spec is ready. The workers wait in the capacity queue.",
             "Seed stock of the GPU spec, or increase the warm target of the GPU spec.",
         ),
         FunctionReason.QUOTA_REACHED: Explanation(
