@@ -89,8 +89,8 @@ def test_a_change_of_another_version_is_rejected(api: Api) -> None:
     ("limits", "field"),
     [
         ({"gpu": 1}, "limits.gpu"),
-        ({"gpus.": 1}, 'limits["gpus."]'),
-        ({"gpus.A B": 1}, 'limits["gpus.A B"]'),
+        ({"gpus.": 1}, "limits['gpus.']"),
+        ({"gpus.A B": 1}, "limits['gpus.A B']"),
         ({"storages": 1}, "limits.storages"),
         ({"storageBytes": 1}, "limits.storageBytes"),
         ({"gpus": -1}, "limits.gpus"),
