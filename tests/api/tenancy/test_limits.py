@@ -11,7 +11,7 @@ from tests.factories.limits import limit
 from tests.factories.unit_rows import stock_row, unit_row
 from tests.fakes.api import UNITS, Answer, Api
 
-pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("catalogue")]
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("broker", "catalogue", "cluster")]
 
 LIMITS = "/api/v1/operator/tenants/default/limits"
 
