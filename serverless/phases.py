@@ -101,18 +101,15 @@ FUNCTION_REASONS: MappingProxyType[FunctionReason, Explanation] = MappingProxyTy
             "Invocations are queued, and a worker is starting.", "Wait until a worker is ready."
         ),
         FunctionReason.NO_CAPACITY: Explanation(
-            "No stock of the function's GPU spec is ready. The workers wait in the capacity queue"
-            " of the GPU spec.",
+            "No stock of the GPU spec is ready. The workers wait in the capacity queue.",
             "Seed stock of the GPU spec, or increase the warm target of the GPU spec.",
         ),
         FunctionReason.QUOTA_REACHED: Explanation(
-            "The tenant has reached a limit, so that no further worker starts. The message names"
-            " the limit. The platform retries with increasing delays.",
-            "Stop units or workers that are not needed, or ask an operator for a higher limit.",
+            "The tenant has reached the limit in the message. The platform retries.",
+            "Stop units that are not needed, or ask an operator for a higher limit.",
         ),
         FunctionReason.SPEC_UNAVAILABLE: Explanation(
-            "The function's GPU spec is disabled or was deleted from the catalogue. The platform"
-            " retries every 10 seconds.",
+            "The function's GPU spec is disabled or not in the catalogue. The platform retries.",
             "Select another GPU spec for the function, or ask an operator to enable the GPU spec.",
         ),
         FunctionReason.WORKER_FAILED: Explanation(

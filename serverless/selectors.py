@@ -34,7 +34,9 @@ def functions_used(tenants: Collection[int]) -> dict[int, Usage]:
     """Return the number of functions, and of those that are being deleted, by tenant."""
     rows = Function.objects.filter(tenant__in=tenants, deleted_at__isnull=True).order_by()
     is_ending = Q(deletion_requested_at__isnull=False)
-    counts = rows.values_list("tenant_id").annotate(Count("id"), Count("id", filter=is_ending))
+    counts = rows.values_list("tenant_id").annotate(
+        functions=Count("id"), ending=Count("id", filter=is_ending)
+    )
     return {tenant: Usage(number, ending) for tenant, number, ending in counts}
 
 

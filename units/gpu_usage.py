@@ -152,10 +152,10 @@ def units_counted(tenants: Collection[int]) -> dict[int, dict[str, Usage]]:
         rows.order_by()
         .values_list("tenant_id")
         .annotate(
-            Count("id"),
-            Count("id", filter=is_ending),
-            Count("id", filter=is_worker),
-            Count("id", filter=is_worker & is_ending),
+            units=Count("id"),
+            units_ending=Count("id", filter=is_ending),
+            workers=Count("id", filter=is_worker),
+            workers_ending=Count("id", filter=is_worker & is_ending),
         )
     )
     found = {tenant: {Resource.UNITS.value: Usage()} for tenant in tenants}

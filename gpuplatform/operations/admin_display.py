@@ -23,7 +23,10 @@ _NOUNS: Final[Mapping[str, str]] = {
 }
 _VERBS: Final[Mapping[str, str]] = {"update": "Change"}
 _SEED: Final = "stock.seed"
-_TITLES: Final[Mapping[str, str]] = {"stock.remove": "Remove stock unit"}
+_TITLES: Final[Mapping[str, str]] = {
+    "stock.remove": "Remove stock unit",
+    "tenant.limits": "Change limits of tenant",
+}
 """Titles of kinds that are not composed of verb and noun."""
 _CREATING: Final = frozenset(
     {"stockpool.create", "unit.create", "group.create", "tenant.create", _SEED}

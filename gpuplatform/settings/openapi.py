@@ -28,6 +28,7 @@ _TAGS = {
     "Operations": "Accepted requests of the caller's tenant.",
     "Stock pools": "Declared pools of pods that reserve GPUs. Requires the operator scope.",
     "Stock": "Reserved GPU capacity for units, and the inventory. Requires the operator scope.",
+    "Tenants": "Limits of tenants, and what they use.",
     "GPU specs": "Catalogue of the named kinds of GPU capacity. Requires the operator scope.",
     "Tenants": "Parties that own units and functions. Requires the operator scope.",
     "Operations (operators)": "Accepted requests of any tenant. Requires the operator scope.",

@@ -186,7 +186,7 @@ def test_the_number_of_queries_does_not_depend_on_the_number_of_rows(
     with CaptureQueriesContext(connection) as queries:
         read_state()
 
-    assert len(queries) <= 21
+    assert len(queries) <= 22
 
 
 @pytest.mark.django_db

@@ -11,7 +11,7 @@ from tests.factories.limits import limit
 from tests.factories.unit_rows import stock_row, unit_row
 from tests.fakes.api import UNITS, Answer, Api
 
-pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("catalogue")]
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("broker", "catalogue", "cluster")]
 
 LIMITS = "/api/v1/operator/tenants/default/limits"
 
@@ -89,8 +89,8 @@ def test_a_change_of_another_version_is_rejected(api: Api) -> None:
     ("limits", "field"),
     [
         ({"gpu": 1}, "limits.gpu"),
-        ({"gpus.": 1}, 'limits["gpus."]'),
-        ({"gpus.A B": 1}, 'limits["gpus.A B"]'),
+        ({"gpus.": 1}, "limits['gpus.']"),
+        ({"gpus.A B": 1}, "limits['gpus.A B']"),
         ({"storages": 1}, "limits.storages"),
         ({"storageBytes": 1}, "limits.storageBytes"),
         ({"gpus": -1}, "limits.gpus"),

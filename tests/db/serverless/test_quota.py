@@ -129,6 +129,7 @@ def test_workers_obey_the_limits_and_the_function_says_so(
     limit(**{resource: 1})
     Function.objects.update(starts_after=None)
     reconcile()
+    reconcile()
     assert workers_of(function).count() == 1
     function.refresh_from_db()
     assert function.reason == "Activating"
