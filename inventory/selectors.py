@@ -232,13 +232,12 @@ def cluster_seen() -> bool:
     return ClusterState.objects.filter(seen_at__isnull=False).exists()
 
 
-def node_records_known(names: Collection[str] | None = None) -> dict[str, NodeRecord] | None:
-    """Return the record of each node by name, or only of the nodes with these names.
+def node_records_known() -> dict[str, NodeRecord] | None:
+    """Return the record of each node by name.
 
     Returns `None` if the nodes of the cluster have never been observed. Runs at most two queries.
     """
-    rows = nodes_all() if names is None else nodes_all().filter(name__in=names)
-    found = {row.name: node_record(row) for row in rows}
+    found = {row.name: node_record(row) for row in nodes_all()}
     return found if found or cluster_seen() else None
 
 

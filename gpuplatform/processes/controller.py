@@ -64,6 +64,9 @@ _P = ParamSpec("_P")
 HEARTBEAT_SECONDS = FRESH_SECONDS / 8
 COMPARE_SECONDS = 10.0
 SWEEP_SECONDS = 30.0
+NODES_SECONDS = 1.0
+"""Minimum time in seconds between two writes of nodes, which each hand-over changes twice."""
+
 STOP_SECONDS = 5.0
 """Maximum time in seconds that the controller waits for the end of its watches."""
 
@@ -233,7 +236,7 @@ class Controller:
             _Duty(COMPARE_SECONDS, self._compare),
             _Duty(HEARTBEAT_SECONDS, self._report_heartbeat),
             _Duty(SWEEP_SECONDS, self._sweep_without_beat),
-            _Duty(0, self._nodes.record),
+            _Duty(NODES_SECONDS, self._nodes.record),
             _Duty(SWEEP_SECONDS, self._nodes.recheck),
         ]
         duties[0].run_if_due()

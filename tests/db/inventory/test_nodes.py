@@ -10,7 +10,7 @@ from gpuplatform.kube.kinds import Manifest
 from gpuplatform.reconciliation.models import ClusterState
 from gpuplatform.workloads.holders import NodeRecord
 from inventory.models import Node
-from inventory.selectors import node_get, node_records_known
+from inventory.selectors import node_get, node_records_among, node_records_known
 from inventory.services.nodes import nodes_update
 from tests.factories.nodes import gpu_pod, node_manifest, records
 
@@ -36,7 +36,19 @@ def test_a_row_has_all_values_of_its_record() -> None:
     store(nodes, pods)
 
     assert node_records_known() == records(nodes, pods)
-    assert node_records_known(["n2"]) == {"n2": records(nodes)["n2"]}
+    assert node_records_among(["n2"]) == {"n2": records(nodes)["n2"]}
+
+
+def test_a_node_can_be_read_only_if_its_pods_hold_too_much() -> None:
+    pods = [gpu_pod(f"a{number}", "n2", unit="u") for number in range(9)]
+    nodes = [node_manifest(), node_manifest("n2", 8)]
+    store(nodes, pods)
+
+    found = node_records_among([], if_short=["n1", "n2"])
+
+    assert found == {"n2": records(nodes, pods)["n2"]}
+    assert node_records_among(["n1"], if_short=["n2"]) == records(nodes, pods)
+    assert node_records_among([]) == {}
 
 
 def test_unchanged_rows_are_not_written(django_assert_num_queries: DjangoAssertNumQueries) -> None:

@@ -4,14 +4,29 @@ from typing import Any
 
 import pytest
 
-from gpuplatform.kube.kinds import DEPLOYMENT
+from gpuplatform.kube.kinds import DEPLOYMENT, JOB, ResourceKind
 from gpuplatform.planning.view import ResourceView
 from gpuplatform.workloads.holders import holds_gpu
 from tests.factories.planned_units import SOURCE, UNIT_UID, unit_pod, unit_resource
-from units.core.child import is_at_rest, written_for
+from units.core.child import is_at_rest, possible_kinds, written_for
 from units.core.names import GENERATION_ANNOTATION
 from units.core.observed import own_pods
 from units.core.sources import SourceReference, source_of
+
+
+@pytest.mark.parametrize(
+    ("spec", "generation", "kinds"),
+    [
+        pytest.param({}, 1, (DEPLOYMENT,), id="first-spec"),
+        pytest.param({"template": {"restart": "never"}}, 1, (JOB,), id="first-spec-may-end"),
+        pytest.param({}, 2, (DEPLOYMENT, JOB), id="changed-spec"),
+        pytest.param({"template": 7}, 0, (DEPLOYMENT, JOB), id="unknown-generation"),
+    ],
+)
+def test_only_a_changed_spec_can_have_required_both_kinds(
+    spec: object, generation: int, kinds: tuple[ResourceKind, ...]
+) -> None:
+    assert possible_kinds(spec, generation) == kinds
 
 
 def test_the_source_annotations_are_parsed() -> None:
