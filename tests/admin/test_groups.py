@@ -76,6 +76,7 @@ def shown(label: str) -> Model:
         "inventory.node": node_row,
         "operations.operation": lambda: rows.operation("Pending"),
         "units.activeunit": lambda: ActiveUnit.objects.get(pk=unit_row().pk),
+        "units.capacityrequest": rows.capacity_request,
         "units.unitgroup": group_row,
         "units.stockunit": lambda: StockUnit.objects.get(pk=stock_row().pk),
         "serverless.function": function_row,
@@ -133,7 +134,7 @@ def test_a_viewer_who_posts_an_action_is_rejected(
 def test_a_viewer_has_no_button_on_a_page(viewer: Client, label: str) -> None:
     row = shown(label)
 
-    page = viewer.get(address(row, "change", row.pk))
+    page = viewer.get(address(row, "change", row.pk), follow=True)
 
     assert page.status_code == 200
     assert "formaction" not in page.content.decode()

@@ -22,7 +22,6 @@ from gpuplatform.adminkit.actions.action import Action
 from gpuplatform.adminkit.actions.model_admin import ActionAdmin
 from gpuplatform.adminkit.lists.model_admin import PlatformModelAdmin, ReadOnlyAdmin
 from gpuplatform.adminkit.site.navigation import place_of
-from gpuplatform.clock import now
 from gpuplatform.operations.models import Operation
 from gpuplatform.tenancy.models import ApiToken, Membership, Tenant
 from gpuplatform.tenancy.permissions import Role
@@ -65,18 +64,6 @@ def _token(number: int) -> ApiToken:
     )
 
 
-def _request(rows: Rows, number: int) -> CapacityRequest:
-    return CapacityRequest.objects.create(
-        operation=rows.operation("Pending", operation_id=f"create-{number}"),
-        tenant=tenant_by_name(),
-        unit=unit_row(name=f"waiting-{number}"),
-        spec_name="g1.1",
-        count=4,
-        expires_at=now(),
-        hold_begun_at=now(),
-    )
-
-
 SAMPLES: dict[type[Model], Callable[[Rows, int], Model]] = {
     Operation: lambda rows, _: rows.operation("Failed", progress_total=3, progress_done=1),
     StockPool: lambda rows, _: rows.pool(),
@@ -85,7 +72,7 @@ SAMPLES: dict[type[Model], Callable[[Rows, int], Model]] = {
     StockUnit: lambda _, number: _proxy(StockUnit, stock_row(name=f"stock-{number}", gpu=2)),
     ActiveUnit: lambda _, number: _proxy(ActiveUnit, unit_row(name=f"unit-{number}", gpu=2)),
     UnitGroup: lambda _, number: group_row(f"group-{number}"),
-    CapacityRequest: _request,
+    CapacityRequest: lambda rows, number: rows.capacity_request(number),
     Function: lambda _, number: function_row(f"function-{number}"),
     Invocation: lambda _, number: accept(function_row(f"called-{number}")),
     Tenant: lambda _, number: Tenant.objects.create(

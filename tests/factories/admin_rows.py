@@ -10,12 +10,14 @@ from gpuplatform.tenancy.models import Tenant
 from gpuplatform.workloads.causes import StartupCause
 from inventory.models import StockPool
 from inventory.phases import PoolPhase, PoolReason
+from tests.factories.unit_rows import unit_row
+from units.models import CapacityRequest
 
 WORDS_OF_THE_CLUSTER = 'Back-off pulling image "registry.example.com/none:1": manifest unknown'
 
 
 class Rows:
-    """Creates operations and pools as services write them."""
+    """Creates operations, requests for capacity and pools as services write them."""
 
     def __init__(self) -> None:
         self._tenant, _ = Tenant.objects.get_or_create(
@@ -47,6 +49,18 @@ class Rows:
                 "due_at": None if ended else moment,
                 **fields,
             }
+        )
+
+    def capacity_request(self, number: int = 1) -> CapacityRequest:
+        """Create an open request for four stock units, for which free stock is held."""
+        return CapacityRequest.objects.create(
+            operation=self.operation(OperationPhase.PENDING, operation_id=f"create-{number}"),
+            tenant=self._tenant,
+            unit=unit_row(name=f"waiting-{number}"),
+            spec_name="g1.1",
+            count=4,
+            expires_at=now(),
+            hold_begun_at=now(),
         )
 
     def pool(self, phase: str = PoolPhase.READY, **fields: Any) -> StockPool:
