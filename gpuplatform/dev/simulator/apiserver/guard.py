@@ -16,6 +16,8 @@ from aiohttp.typedefs import Handler, Middleware
 from gpuplatform.dev.simulator.apiserver import errors
 from gpuplatform.dev.simulator.apiserver.replies import PROBE_PATHS, json_reply
 
+_PUBLIC: Final = PROBE_PATHS | {"/version"}
+"""Kubernetes also serves these paths without credentials (`system:public-info-viewer`)."""
 _HOSTS: Final = frozenset({"127.0.0.1", "localhost", "[::1]"})
 
 
@@ -36,7 +38,7 @@ def _error(request: web.Request, token: str) -> errors.ApiError | None:
         return errors.ApiError(403, "Forbidden", "this server serves only its own address")
     if "Origin" in request.headers:
         return errors.ApiError(403, "Forbidden", "this server serves no web pages")
-    if request.path in PROBE_PATHS:
+    if request.path in _PUBLIC:
         return None
     offered = request.headers.get("Authorization", "")
     if not hmac.compare_digest(offered.encode(), f"Bearer {token}".encode()):

@@ -61,9 +61,9 @@ def test_a_write_needs_the_token_and_comes_from_no_page(
 
 
 @pytest.mark.parametrize(
-    ("path", "expected"), [("/readyz", 200), ("/version", 401), (NAMESPACES, 401)]
+    ("path", "expected"), [("/readyz", 200), ("/version", 200), ("/apis", 401), (NAMESPACES, 401)]
 )
-def test_only_probes_need_no_token(path: str, expected: int) -> None:
+def test_only_probes_and_the_version_need_no_token(path: str, expected: int) -> None:
     assert status({}, "GET", path) == expected
 
 
