@@ -1,9 +1,9 @@
 """Every error of the platform: its code, its HTTP status and the next step of the caller.
 
 Errors are raised where they are detected and converted at two boundaries only: `kube/` converts
-responses of the API server to `ClusterError`, and `api/` converts errors to `ErrorReply`.
-`str(error)` is a human-readable sentence that names the problem and the next step. It contains
-nothing confidential.
+responses of the API server to the errors in `kube/errors.py`, and `api/` converts errors to
+`ErrorReply`. `str(error)` is a human-readable sentence that names the problem and the next step. It
+contains nothing confidential.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -51,6 +51,8 @@ class PlatformError(Exception):
     code: ClassVar[str] = "internal_error"
     """The stable code that callers compare."""
     http_status: ClassVar[int] = 500
+    is_sent: ClassVar[bool] = True
+    """Whether API responses can contain the error."""
     retry: ClassVar[Retry] = Retry.NEVER
     next_step: ClassVar[str] = "Send the traceID to an operator, who finds the cause in the log."
     """The next step of a caller, independent of the message."""
@@ -342,84 +344,6 @@ class InvariantBroken(PlatformError):
     """An internal error of the platform. The cause is in its log."""
 
 
-class ClusterError(PlatformError):
-    """An error of the Kubernetes API server.
-
-    It is never sent over HTTP: it becomes the error of an operation or a reason in a status.
-    """
-
-    code = "cluster_error"
-
-    def __init__(
-        self,
-        message: str,
-        *,
-        reason: str = "",
-        status: int = 0,
-        detail: str = "",
-        retry_after: float | None = None,
-        context: Mapping[str, object] | None = None,
-    ) -> None:
-        """Store `reason`, `status` and `detail`: the reason, code and message of the Status.
-
-        The reason and the detail are empty if the API server sent no Status.
-        """
-        super().__init__(message, retry_after=retry_after, context=context)
-        self.reason = reason
-        self.status = status
-        self.detail = detail
-
-
-class ClusterUnavailable(ClusterError):
-    """A request without a usable response: a network error, a timeout, 5xx or 429.
-
-    The request may have been executed. `status` is 0 if there was no response.
-    """
-
-    code = "cluster_unavailable"
-    http_status = 503
-    retry = Retry.LATER
-    example_message = (
-        "The cluster does not respond: connection refused. The platform retries automatically."
-    )
-
-
-class ClusterConflict(ClusterError):
-    """A 409 response: the object changed after it was read, or it already exists."""
-
-    code = "cluster_conflict"
-    http_status = 409
-    retry = Retry.NOW
-    example_message = "Another client changed the object at the same time."
-
-
-class ClusterGone(ClusterError):
-    """A 410 response: the requested resource version has expired; a new list is required."""
-
-    code = "cluster_gone"
-    retry = Retry.NOW
-    example_message = "The cluster no longer has this resource version."
-
-
-class ClusterForbidden(ClusterError):
-    """A 401 or 403 response: a permission of the platform is missing, or a quota is exceeded."""
-
-    code = "cluster_forbidden"
-    http_status = 503
-    retry = Retry.LATER
-    example_message = (
-        "The cluster forbids the request: exceeded quota. Ask an operator of the cluster."
-    )
-
-
-class ClusterRejected(ClusterError):
-    """A permanent rejection: 400, 413, 422, or 404 for a namespace or a kind."""
-
-    code = "cluster_rejected"
-    http_status = 400
-    example_message = "The cluster rejects the object: spec.replicas must be 0 or more."
-
-
 def error_classes(kind: type[PlatformError] = PlatformError) -> Iterator[type[PlatformError]]:
     """Yield `kind` and its subclasses, each after its base class."""
     yield kind
@@ -432,5 +356,5 @@ def http_errors() -> dict[str, type[PlatformError]]:
 
     If several classes have the same code, the most derived one is returned.
     """
-    kinds = (kind for kind in error_classes() if not issubclass(kind, ClusterError))
+    kinds = (kind for kind in error_classes() if kind.is_sent)
     return dict(sorted({kind.code: kind for kind in kinds}.items()))

@@ -14,14 +14,8 @@ from gpuplatform.workloads.causes import StartupCause
 from serverless.core.webhooks import origin_of
 from serverless.links import result_link
 from serverless.models import Invocation
-from serverless.phases import (
-    FailureClass,
-    FunctionReason,
-    InvocationMode,
-    InvocationState,
-    WebhookFailure,
-    WebhookState,
-)
+from serverless.phases import FailureClass, FunctionReason, InvocationMode, InvocationState
+from serverless.webhook_phases import WebhookFailure, WebhookState
 
 WEBHOOK_EVENT: Final = "invocation.ended"
 """Type of the event in the body of a webhook."""

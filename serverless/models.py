@@ -11,13 +11,8 @@ from typing_extensions import override
 from gpuplatform.operations.models import Operation
 from gpuplatform.tenancy.models import Tenant
 from serverless.core.spec import FunctionSpec
-from serverless.phases import (
-    BLOCKING_REASONS,
-    FunctionPhase,
-    InvocationMode,
-    InvocationState,
-    WebhookState,
-)
+from serverless.phases import BLOCKING_REASONS, FunctionPhase, InvocationMode, InvocationState
+from serverless.webhook_phases import WebhookState
 
 OPEN_STATES = (InvocationState.QUEUED, InvocationState.RUNNING)
 

@@ -12,8 +12,8 @@ from gpuplatform.tenancy.quota import Usage
 from gpuplatform.tenancy.resources import Resource
 from serverless.core.workers import function_of
 from serverless.models import OPEN, WEBHOOK_OUTBOX, Function, Invocation
-from serverless.phases import WebhookState
 from serverless.queue.names import unit_prefix
+from serverless.webhook_phases import WebhookState
 from units.models import GpuUnit, UnitHistory
 from units.phases import UnitPhase, UnitRole
 from units.selectors import units_live

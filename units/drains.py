@@ -9,8 +9,8 @@ from collections.abc import Callable, Collection
 from typing import Final, TypeVar
 
 from gpuplatform import clock
-from gpuplatform.errors import ClusterError
 from gpuplatform.kube.client import Cluster
+from gpuplatform.kube.errors import ClusterError
 from gpuplatform.kube.kinds import GPU_UNIT, NODE, POD
 from gpuplatform.operations.phases import OPEN_PHASES
 from gpuplatform.planning.plan import Absent, Event, Observation, Present, Unknown

@@ -7,8 +7,6 @@ from collections.abc import Iterator
 from typing import Final
 
 from gpuplatform.errors import (
-    ClusterError,
-    ClusterRejected,
     FieldError,
     InvalidSpec,
     NotFound,
@@ -17,6 +15,7 @@ from gpuplatform.errors import (
 )
 from gpuplatform.kube.client import Cluster
 from gpuplatform.kube.deadline import deadline
+from gpuplatform.kube.errors import ClusterError, ClusterRejected
 from gpuplatform.kube.fields import field, items
 from gpuplatform.kube.kinds import DEPLOYMENT, JOB, POD, REPLICA_SET, Manifest, ResourceKind
 from gpuplatform.kube.modes import get_cluster

@@ -3,8 +3,8 @@
 import logging
 from collections.abc import Mapping, Sequence
 
-from gpuplatform.errors import ClusterConflict, ClusterForbidden, ClusterRejected
 from gpuplatform.kube.client import Cluster
+from gpuplatform.kube.errors import ClusterConflict, ClusterForbidden, ClusterRejected
 from gpuplatform.kube.kinds import POD, Manifest
 from gpuplatform.planning.plan import Create
 from gpuplatform.reconciliation.actions import execute

@@ -12,9 +12,9 @@ from typing import Any, NoReturn
 
 from kubernetes.client import Configuration
 
-from gpuplatform.errors import ClusterGone
 from gpuplatform.kube import encoding
 from gpuplatform.kube.deadline import deadline
+from gpuplatform.kube.errors import ClusterGone
 from gpuplatform.kube.kinds import FIELD_MANAGER, POD, Manifest, ResourceKind
 from gpuplatform.kube.responses import error_for, invalid_response, parse_failure
 from gpuplatform.kube.transport import CALL_SECONDS, Request, Response, Transport, read_all

@@ -16,9 +16,9 @@ from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 
 from gpuplatform import clock as wall_clock
-from gpuplatform.errors import ClusterConflict, ClusterError
 from gpuplatform.kube.client import Cluster
 from gpuplatform.kube.deadline import deadline
+from gpuplatform.kube.errors import ClusterConflict, ClusterError
 from gpuplatform.kube.kinds import LEASE, Manifest
 
 _LOG = logging.getLogger(__name__)

@@ -19,8 +19,9 @@ from kubernetes.config import ConfigException
 from kubernetes.config.incluster_config import load_incluster_config
 from kubernetes.config.kube_config import load_kube_config
 
-from gpuplatform.errors import ClusterUnavailable, OperatorUnavailable
+from gpuplatform.errors import OperatorUnavailable
 from gpuplatform.kube.client import Cluster
+from gpuplatform.kube.errors import ClusterUnavailable
 from gpuplatform.process_local import ProcessLocal
 
 

@@ -13,8 +13,9 @@ import time
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, field
 
-from gpuplatform.errors import ClusterUnavailable, PlatformError
+from gpuplatform.errors import PlatformError
 from gpuplatform.kube.client import Cluster, Listing
+from gpuplatform.kube.errors import ClusterUnavailable
 from gpuplatform.kube.interrupt import Interrupt, interruptible
 from gpuplatform.kube.kinds import Manifest, ResourceKind
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from urllib3 import exceptions as http
 
-from gpuplatform.errors import (
+from gpuplatform.kube.errors import (
     ClusterConflict,
     ClusterError,
     ClusterForbidden,

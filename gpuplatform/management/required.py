@@ -5,8 +5,9 @@ from contextlib import contextmanager
 
 from django.core.management.base import CommandError
 
-from gpuplatform.errors import ClusterError, OperatorUnavailable, PlatformError
+from gpuplatform.errors import OperatorUnavailable, PlatformError
 from gpuplatform.kube.client import Cluster
+from gpuplatform.kube.errors import ClusterError
 from gpuplatform.kube.modes import get_cluster
 from serverless.queue.errors import QueueUnavailable
 from serverless.queue.gateway import Queue, get_queue

@@ -13,16 +13,15 @@ from django.db import transaction
 from django.db.models import Case, F, QuerySet, When
 from django.db.models.functions import Now
 
-from gpuplatform.errors import (
+from gpuplatform.errors import InvariantBroken, Retry
+from gpuplatform.kube.deadline import deadline, remaining
+from gpuplatform.kube.errors import (
     ClusterConflict,
     ClusterError,
     ClusterForbidden,
     ClusterRejected,
     ClusterUnavailable,
-    InvariantBroken,
-    Retry,
 )
-from gpuplatform.kube.deadline import deadline, remaining
 from gpuplatform.kube.modes import get_cluster
 from gpuplatform.lifecycle.transition import movable, transition
 from gpuplatform.operations.models import Operation

@@ -20,13 +20,8 @@ from psycopg.errors import UniqueViolation
 
 from gpuplatform.api.trace_id import request_trace_id
 from gpuplatform.clock import parse_rfc3339
-from gpuplatform.errors import (
-    ClusterUnavailable,
-    FieldError,
-    NameConflict,
-    OperationConflict,
-    RecoveryNeeded,
-)
+from gpuplatform.errors import FieldError, NameConflict, OperationConflict, RecoveryNeeded
+from gpuplatform.kube.errors import ClusterUnavailable
 from gpuplatform.kube.kinds import Manifest
 from gpuplatform.kube.modes import get_cluster
 from gpuplatform.locks import take_turn, take_turn_behind

@@ -4,8 +4,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
-from gpuplatform.errors import ClusterRejected, InvalidSpec
+from gpuplatform.errors import InvalidSpec
 from gpuplatform.kube.client import Cluster
+from gpuplatform.kube.errors import ClusterRejected
 from gpuplatform.kube.kinds import Manifest, ResourceKind
 from gpuplatform.operations.models import Operation
 from gpuplatform.operations.phases import OperationWait

@@ -17,9 +17,10 @@ from django.db import Error as DatabaseFault
 from django.db import close_old_connections, connection
 from django.db.models.functions import Now
 
-from gpuplatform.errors import ClusterError, ClusterUnavailable, InvariantBroken
+from gpuplatform.errors import InvariantBroken
 from gpuplatform.kube.client import Cluster, Listing
 from gpuplatform.kube.elector import Elector
+from gpuplatform.kube.errors import ClusterError, ClusterUnavailable
 from gpuplatform.kube.fields import field
 from gpuplatform.kube.kinds import (
     CONTROLLER_LEASE,

@@ -14,7 +14,7 @@ os.environ.setdefault("GPUPLATFORM_ROLE", "web")
 from django.conf import settings
 
 from gpuplatform.api.document import openapi_document
-from gpuplatform.errors import ClusterError
+from gpuplatform.kube.errors import ClusterError
 from gpuplatform.kube.modes import check_configuration
 from gpuplatform.metrics.server import open_before_fork, serve_in_child
 from gpuplatform.observability.readiness import probed_readiness

@@ -16,7 +16,7 @@ from celery.worker.consumer import Consumer
 from django.conf import settings
 from typing_extensions import override
 
-from gpuplatform.errors import ClusterError
+from gpuplatform.kube.errors import ClusterError
 from gpuplatform.kube.modes import check_configuration
 from gpuplatform.metrics.server import open_before_fork, serve_in_child
 

@@ -16,9 +16,10 @@ from django.db.models import F, QuerySet
 from django.db.models.functions import Now
 
 from gpuplatform import clock
-from gpuplatform.errors import ClusterConflict, ClusterError, ClusterRejected, Retry
+from gpuplatform.errors import Retry
 from gpuplatform.kube.client import Cluster
 from gpuplatform.kube.deadline import deadline
+from gpuplatform.kube.errors import ClusterConflict, ClusterError, ClusterRejected
 from gpuplatform.kube.kinds import Manifest, ResourceKind
 from gpuplatform.kube.modes import get_cluster
 from gpuplatform.lifecycle.conditions import merge_conditions

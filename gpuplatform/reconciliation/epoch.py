@@ -14,8 +14,9 @@ from typing import Final
 from django.conf import settings
 from django.db import connection
 
-from gpuplatform.errors import ClusterConflict, ClusterError, OperatorUnavailable
+from gpuplatform.errors import OperatorUnavailable
 from gpuplatform.kube.client import Cluster
+from gpuplatform.kube.errors import ClusterConflict, ClusterError
 from gpuplatform.kube.kinds import CONFIG_MAP, EPOCH_CONFIG_MAP, Manifest
 from gpuplatform.kube.modes import get_cluster
 from gpuplatform.process_local import ProcessLocal

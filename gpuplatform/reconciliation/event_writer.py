@@ -12,9 +12,9 @@ from datetime import datetime
 from typing import Final
 
 from gpuplatform import clock
-from gpuplatform.errors import ClusterConflict, ClusterError
 from gpuplatform.kube.client import Cluster
 from gpuplatform.kube.deadline import deadline
+from gpuplatform.kube.errors import ClusterConflict, ClusterError
 from gpuplatform.kube.kinds import EVENT
 from gpuplatform.planning.plan import Event
 from gpuplatform.process_local import ProcessThreads

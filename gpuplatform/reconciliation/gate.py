@@ -10,8 +10,9 @@ from datetime import timedelta
 from django.db.models import Exists, F, Q
 from django.db.models.functions import Now
 
-from gpuplatform.errors import ClusterError, ClusterUnavailable, OperatorUnavailable
+from gpuplatform.errors import OperatorUnavailable
 from gpuplatform.kube.deadline import deadline
+from gpuplatform.kube.errors import ClusterError, ClusterUnavailable
 from gpuplatform.kube.modes import get_cluster
 from gpuplatform.planning.backoff import backoff_seconds
 from gpuplatform.reconciliation.models import ClusterState

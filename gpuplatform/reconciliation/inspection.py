@@ -8,9 +8,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
-from gpuplatform.errors import ClusterError, ClusterRejected, OperatorUnavailable
+from gpuplatform.errors import OperatorUnavailable
 from gpuplatform.kube.client import Cluster
 from gpuplatform.kube.deadline import deadline
+from gpuplatform.kube.errors import ClusterError, ClusterRejected
 from gpuplatform.kube.fields import condition, field, items, number, text
 from gpuplatform.kube.kinds import (
     DEPLOYMENT,

@@ -9,8 +9,8 @@ from typing import Any, Protocol
 
 from typing_extensions import override
 
-from gpuplatform.errors import ClusterForbidden, ClusterRejected
 from gpuplatform.kube.client import Cluster
+from gpuplatform.kube.errors import ClusterForbidden, ClusterRejected
 from gpuplatform.kube.kinds import EVENT, Manifest, ResourceKind
 from gpuplatform.planning.comparison import status_differs
 from gpuplatform.planning.plan import Absent, Observation, Plan, Present, Unknown

@@ -7,8 +7,8 @@ call `confirm_deleted` before they close a row or end an operation because a res
 from collections.abc import Mapping
 from typing import Any
 
-from gpuplatform.errors import ClusterConflict
 from gpuplatform.kube.client import Cluster
+from gpuplatform.kube.errors import ClusterConflict
 from gpuplatform.kube.kinds import Manifest, ResourceKind
 from gpuplatform.reconciliation.mirror import version_number
 from gpuplatform.reconciliation.models import MirrorRow

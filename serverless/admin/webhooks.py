@@ -14,7 +14,7 @@ from gpuplatform.adminkit.display.badges import Shape, shape_badge
 from gpuplatform.adminkit.display.text import humanize, shortened, visible
 from gpuplatform.adminkit.lists.filters import ChoiceFilter
 from serverless.models import Function, Invocation
-from serverless.phases import WEBHOOK_FAILURES, WebhookState
+from serverless.webhook_phases import WEBHOOK_FAILURES, WebhookState
 
 HIDDEN: Final = "…"
 _DELIVERED: Final = (Shape.READY, WebhookState.DELIVERED.label)

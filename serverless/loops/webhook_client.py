@@ -24,8 +24,8 @@ from yarl import URL
 
 from gpuplatform import __version__, clock
 from serverless.core.webhooks import Network, may_connect
-from serverless.phases import WebhookFailure
 from serverless.services.webhooks import Attempt
+from serverless.webhook_phases import WebhookFailure
 
 ATTEMPT_SECONDS: Final = 10.0
 """Maximum duration of an attempt in seconds, from the resolution to the status."""

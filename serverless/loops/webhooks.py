@@ -19,9 +19,9 @@ from serverless.core.webhooks import ID_HEADER, SIGNATURE_HEADER, TIME_HEADER, s
 from serverless.documents import webhook_body
 from serverless.loops.webhook_client import Request, WebhookClient
 from serverless.models import Invocation
-from serverless.phases import WebhookFailure
 from serverless.services.webhook_secrets import signing_keys
 from serverless.services.webhooks import Attempt, webhook_record, webhooks_claim
+from serverless.webhook_phases import WebhookFailure
 
 logger = logging.getLogger(__name__)
 

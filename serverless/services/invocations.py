@@ -20,19 +20,14 @@ from gpuplatform.tenancy.models import Tenant
 from gpuplatform.tenancy.quota import Ask, Usage, limits_of, quota_check, tenant_lock
 from gpuplatform.tenancy.resources import Resource
 from serverless.models import OPEN, Function, Invocation
-from serverless.phases import (
-    INVOCATION_TRANSITIONS,
-    FailureClass,
-    InvocationMode,
-    InvocationState,
-    WebhookState,
-)
+from serverless.phases import INVOCATION_TRANSITIONS, FailureClass, InvocationMode, InvocationState
 from serverless.requests import InvocationCreate
 from serverless.selectors import function_named, functions_of, invocation_with, open_invocations
 from serverless.services.names import INVOCATION_KIND, ServerlessOperation
 from serverless.services.outbox import outbox_notify
 from serverless.services.webhook_secrets import webhook_url_check
 from serverless.services.webhooks import WEBHOOK_RESET
+from serverless.webhook_phases import WebhookState
 
 MAX_OPEN: Final = 10_000
 """Maximum number of open invocations of one function."""

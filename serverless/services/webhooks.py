@@ -18,8 +18,8 @@ from django.db.models.functions import Now
 
 from serverless.core.webhooks import retry_seconds
 from serverless.models import WEBHOOK_OUTBOX, Invocation
-from serverless.phases import WebhookFailure, WebhookState
 from serverless.selectors import webhooks_due
+from serverless.webhook_phases import WebhookFailure, WebhookState
 
 CLAIM_SECONDS: Final = 60
 """Time in seconds after which another sender can claim a webhook without an outcome.

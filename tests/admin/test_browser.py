@@ -18,7 +18,7 @@ from pytest_django import Settings
 from pytest_django.live_server_helper import LiveServer
 
 from gpuplatform.clock import now
-from gpuplatform.errors import ClusterUnavailable
+from gpuplatform.kube.errors import ClusterUnavailable
 from gpuplatform.kube.kinds import GPU_UNIT
 from gpuplatform.operations.driver import run as run_operation
 from gpuplatform.operations.models import Operation

@@ -10,7 +10,7 @@ from django.urls import reverse
 from playwright.sync_api import Browser, expect
 from pytest_django.live_server_helper import LiveServer
 
-from gpuplatform.errors import ClusterUnavailable
+from gpuplatform.kube.errors import ClusterUnavailable
 from inventory.phases import PoolPhase
 from tests.admin.test_browser import IN_A_BROWSER, Visit, _paths, browser, visit
 from tests.factories.admin_rows import Rows

@@ -7,7 +7,7 @@ from django.contrib.auth.models import Permission, User
 from django.test import Client
 from django.urls import reverse
 
-from gpuplatform.errors import ClusterForbidden, ClusterRejected, ClusterUnavailable
+from gpuplatform.kube.errors import ClusterForbidden, ClusterRejected, ClusterUnavailable
 from gpuplatform.kube.kinds import DEPLOYMENT, EVENT, GPU_UNIT, POD, SERVICE, STOCK_POOL
 from gpuplatform.operations.models import Operation
 from gpuplatform.planning.ownership import POOL_LABEL, UNIT_LABEL

@@ -12,7 +12,7 @@ from pytest_django import DjangoAssertNumQueries
 
 from gpuplatform.adminkit.actions.model_admin import MAX_ROWS
 from gpuplatform.adminkit.display.urls import page_url
-from gpuplatform.errors import ClusterUnavailable
+from gpuplatform.kube.errors import ClusterUnavailable
 from gpuplatform.operations.admin_display import kind_title
 from gpuplatform.operations.models import Operation
 from gpuplatform.operations.phases import OPERATION_WAITS, OperationWait

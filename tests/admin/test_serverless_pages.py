@@ -11,13 +11,9 @@ from pytest_django import DjangoAssertNumQueries
 from gpuplatform.clock import now
 from gpuplatform.workloads.causes import StartupCause
 from serverless.models import Function, Invocation, WebhookSecret
-from serverless.phases import (
-    WEBHOOK_FAILURES,
-    WORKER_CAUSES,
-    InvocationState,
-    WebhookFailure,
-)
+from serverless.phases import WORKER_CAUSES, InvocationState
 from serverless.services.webhooks import Attempt, webhook_record, webhooks_claim
+from serverless.webhook_phases import WEBHOOK_FAILURES, WebhookFailure
 from tests.admin.test_serverless import FUNCTIONS, INVOCATIONS, detail, ended, page
 from tests.factories.serverless import accept, function_row
 from tests.factories.unit_rows import PULL_FAILURE, stock_row, unit_row

@@ -26,8 +26,8 @@ from typing_extensions import override
 
 from gpuplatform.dev.embedded.ports import LOOPBACK
 from gpuplatform.dev.embedded.processes import all_processes, read_process
-from gpuplatform.errors import ClusterUnavailable
 from gpuplatform.kube.client import Cluster
+from gpuplatform.kube.errors import ClusterUnavailable
 from gpuplatform.kube.kinds import GPU_UNIT
 from tests.acceptance.platform import Answer, RunningPlatform
 from tests.benchmarks.pools import cpu_seconds

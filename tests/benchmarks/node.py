@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from gpuplatform.deployment.installation import CRDS
-from gpuplatform.errors import ClusterUnavailable
 from gpuplatform.kube.client import Cluster
+from gpuplatform.kube.errors import ClusterUnavailable
 from gpuplatform.kube.fields import condition, items, number
 from gpuplatform.kube.fields import field as read
 from gpuplatform.kube.kinds import DEPLOYMENT, GPU_UNIT, POD, Manifest, ResourceKind

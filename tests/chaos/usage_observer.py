@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, NamedTuple, Self
 
-from gpuplatform.errors import ClusterError
 from gpuplatform.kube.client import Cluster
+from gpuplatform.kube.errors import ClusterError
 from gpuplatform.kube.kinds import POD, Manifest
 from gpuplatform.planning.ownership import UNIT_LABEL
 from gpuplatform.usage.core.sights import sight_of

@@ -4,8 +4,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from gpuplatform.errors import ClusterRejected
 from gpuplatform.kube.client import Cluster
+from gpuplatform.kube.errors import ClusterRejected
 from gpuplatform.kube.kinds import DEPLOYMENT, GPU_UNIT, POD, Manifest, ResourceKind
 from gpuplatform.kube.modes import get_cluster
 from gpuplatform.operations import driver as operations

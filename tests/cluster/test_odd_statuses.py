@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from gpuplatform.errors import ClusterError
+from gpuplatform.kube.errors import ClusterError
 from gpuplatform.kube.kinds import DEPLOYMENT, GPU_UNIT, NODE, POD, Manifest, ResourceKind
 from tests.cluster.odd_statuses import Statuses
 from tests.cluster.tenant_units import Units

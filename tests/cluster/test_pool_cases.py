@@ -7,9 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from gpuplatform.errors import ClusterRejected
 from gpuplatform.formats.validations import VALIDATIONS
 from gpuplatform.kube.client import PAGE_SIZE
+from gpuplatform.kube.errors import ClusterRejected
 from gpuplatform.kube.kinds import (
     CUSTOM_RESOURCE_DEFINITION,
     DEPLOYMENT,

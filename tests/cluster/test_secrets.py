@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gpuplatform.errors import ClusterRejected
+from gpuplatform.kube.errors import ClusterRejected
 from gpuplatform.kube.kinds import CONFIG_MAP, DEPLOYMENT, SECRET, STOCK_POOL, Manifest
 from inventory.requests.pools import StockPoolPatch
 from inventory.services.pools import pool_update

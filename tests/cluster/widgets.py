@@ -1,6 +1,6 @@
 """A custom kind for tests of schemas."""
 
-from gpuplatform.errors import ClusterConflict
+from gpuplatform.kube.errors import ClusterConflict
 from gpuplatform.kube.kinds import CUSTOM_RESOURCE_DEFINITION, Manifest, ResourceKind
 from tests.cluster.world import World
 

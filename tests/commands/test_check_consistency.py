@@ -9,7 +9,7 @@ from django.core.management import CommandError, call_command
 from django.db.models.functions import Now
 from pytest_django import Settings
 
-from gpuplatform.errors import ClusterUnavailable
+from gpuplatform.kube.errors import ClusterUnavailable
 from gpuplatform.kube.kinds import DEPLOYMENT, GPU_UNIT, POD, STOCK_POOL
 from gpuplatform.operations.models import Operation
 from gpuplatform.queueing import Queue

@@ -8,7 +8,7 @@ from django.core.management import CommandError, call_command
 from pytest_django import Settings
 
 from gpuplatform.deployment.permissions import ACCOUNTS
-from gpuplatform.errors import ClusterForbidden, ClusterUnavailable
+from gpuplatform.kube.errors import ClusterForbidden, ClusterUnavailable
 from gpuplatform.kube.kinds import (
     CLUSTER_ROLE_BINDING,
     CUSTOM_RESOURCE_DEFINITION,

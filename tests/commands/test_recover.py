@@ -8,7 +8,7 @@ from django.core.management import CommandError, call_command
 from django.db.models.functions import Now
 from pytest_django import Settings
 
-from gpuplatform.errors import ClusterUnavailable
+from gpuplatform.kube.errors import ClusterUnavailable
 from gpuplatform.kube.kinds import STOCK_POOL, Manifest
 from gpuplatform.locks import Lock
 from gpuplatform.operations import driver

@@ -6,7 +6,7 @@ import pytest
 from django.core.management import call_command
 from django.db.models.functions import Now
 
-from gpuplatform.errors import ClusterUnavailable
+from gpuplatform.kube.errors import ClusterUnavailable
 from gpuplatform.kube.kinds import GPU_UNIT
 from gpuplatform.operations import driver as operations
 from gpuplatform.operations.models import Operation

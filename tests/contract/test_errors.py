@@ -7,7 +7,8 @@ import pytest
 from django.test import Client
 
 from gpuplatform.api.exceptions import envelope, headers
-from gpuplatform.errors import ClusterError, PlatformError, Retry
+from gpuplatform.errors import PlatformError, Retry
+from gpuplatform.kube.errors import ClusterError
 
 SHARED = {
     "invalid_request": {"RequestError", "InvalidSpec"},

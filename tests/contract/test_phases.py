@@ -34,13 +34,15 @@ from serverless.phases import (
     FUNCTION_WAITS,
     INVOCATION_STATES,
     INVOCATION_TRANSITIONS,
-    WEBHOOK_FAILURES,
-    WEBHOOK_STATES,
     FailureClass,
     FunctionPhase,
     FunctionReason,
     FunctionWait,
     InvocationState,
+)
+from serverless.webhook_phases import (
+    WEBHOOK_FAILURES,
+    WEBHOOK_STATES,
     WebhookFailure,
     WebhookState,
 )

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 
 from typing_extensions import override
 
-from gpuplatform.errors import ClusterConflict, ClusterRejected
 from gpuplatform.kube.client import Cluster, Listing
+from gpuplatform.kube.errors import ClusterConflict, ClusterRejected
 from gpuplatform.kube.kinds import (
     DEPLOYMENT,
     EVENT,

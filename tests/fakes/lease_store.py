@@ -4,7 +4,12 @@ import copy
 import threading
 from collections.abc import Callable
 
-from gpuplatform.errors import ClusterConflict, ClusterError, ClusterRejected, ClusterUnavailable
+from gpuplatform.kube.errors import (
+    ClusterConflict,
+    ClusterError,
+    ClusterRejected,
+    ClusterUnavailable,
+)
 from gpuplatform.kube.kinds import Manifest, ResourceKind
 
 

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from gpuplatform.errors import ClusterConflict, ClusterRejected, PlatformError
+from gpuplatform.errors import PlatformError
+from gpuplatform.kube.errors import ClusterConflict, ClusterRejected
 from gpuplatform.kube.kinds import DEPLOYMENT, GPU_UNIT, JOB, Manifest, ResourceKind
 from gpuplatform.operations import driver
 from gpuplatform.operations.models import Operation

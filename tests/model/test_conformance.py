@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 from django.db.models.functions import Now
 
-from gpuplatform.errors import ClusterRejected, ClusterUnavailable
+from gpuplatform.kube.errors import ClusterRejected, ClusterUnavailable
 from tests.db.units.conftest import world as world  # noqa: PLC0414 - the fixture
 from tests.fakes.cluster import Killed
 from tests.fakes.unit_world import UnitWorld

@@ -4,8 +4,8 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from gpuplatform.errors import ClusterUnavailable
 from gpuplatform.kube.client import Cluster
+from gpuplatform.kube.errors import ClusterUnavailable
 from gpuplatform.kube.kinds import POD, Manifest
 from gpuplatform.planning.ownership import UNIT_LABEL
 

@@ -2,12 +2,8 @@
 
 import pytest
 
-from gpuplatform.errors import (
-    ClusterConflict,
-    ClusterRejected,
-    ClusterUnavailable,
-    InsufficientCapacity,
-)
+from gpuplatform.errors import InsufficientCapacity
+from gpuplatform.kube.errors import ClusterConflict, ClusterRejected, ClusterUnavailable
 from gpuplatform.kube.kinds import STOCK_POOL
 from gpuplatform.metrics.declared import (
     CLAIM_SECONDS,

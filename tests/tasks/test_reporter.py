@@ -14,7 +14,7 @@ from django_celery_beat.models import PeriodicTask
 from prometheus_client.parser import text_string_to_metric_families
 from pytest_django import Settings
 
-from gpuplatform.errors import ClusterUnavailable
+from gpuplatform.kube.errors import ClusterUnavailable
 from gpuplatform.metrics.declared import METRICS
 from gpuplatform.observability.collectors import state_render
 from gpuplatform.observability.log_format import fields_of as log_fields

@@ -9,7 +9,7 @@ from django.db.models.functions import Now
 from django_celery_beat.models import PeriodicTask
 from pytest_django import Settings
 
-from gpuplatform.errors import ClusterUnavailable
+from gpuplatform.kube.errors import ClusterUnavailable
 from gpuplatform.kube.kinds import DEPLOYMENT, STOCK_POOL
 from gpuplatform.operations.interventions import operation_cancel
 from gpuplatform.operations.models import Operation

@@ -4,7 +4,7 @@ import pytest
 from django.db.models.functions import Now
 from pytest_django import DjangoCaptureOnCommitCallbacks, Settings
 
-from gpuplatform.errors import ClusterUnavailable
+from gpuplatform.kube.errors import ClusterUnavailable
 from gpuplatform.kube.kinds import GPU_UNIT, POD
 from gpuplatform.operations.models import Operation
 from gpuplatform.operations.tasks import run_operation

@@ -13,7 +13,7 @@ from gpuplatform.operations.api.serializers import STOCK_ADDRESS
 from gpuplatform.tenancy.callers import caller_of
 from units.api.capacity import CapacityReply
 from units.api.filters import DeleteStockQuery, StockQuery
-from units.api.serializers import StockUnitReply
+from units.api.stock_serializers import StockUnitReply
 from units.capacity import capacity
 from units.phases import STOCK_NAMESPACE
 from units.requests import StockSeed

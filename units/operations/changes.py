@@ -2,8 +2,8 @@
 
 from typing import Final
 
-from gpuplatform.errors import ClusterRejected
 from gpuplatform.kube.client import Cluster
+from gpuplatform.kube.errors import ClusterRejected
 from gpuplatform.kube.kinds import GPU_UNIT, Manifest
 from gpuplatform.operations.models import Operation
 from gpuplatform.operations.phases import OperationWait

@@ -8,8 +8,9 @@ does not. After the success, the planners complete the hand-over.
 from collections.abc import Mapping
 from typing import Final
 
-from gpuplatform.errors import ClusterError, InvalidSpec
+from gpuplatform.errors import InvalidSpec
 from gpuplatform.kube.client import Cluster
+from gpuplatform.kube.errors import ClusterError
 from gpuplatform.kube.fields import field
 from gpuplatform.kube.kinds import DEPLOYMENT, GPU_UNIT, JOB, POD, Manifest, ResourceKind
 from gpuplatform.operations.models import Operation

@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from gpuplatform.errors import ClusterConflict, ClusterError
 from gpuplatform.kube.client import Cluster
 from gpuplatform.kube.deadline import remaining
+from gpuplatform.kube.errors import ClusterConflict, ClusterError
 from gpuplatform.kube.kinds import GPU_UNIT, Manifest
 from gpuplatform.operations.driver import MIN_STEP_SECONDS
 from gpuplatform.operations.models import Operation

@@ -16,9 +16,8 @@ from serverless.phases import (
     FUNCTION_REASONS,
     FUNCTION_WAITS,
     INVOCATION_STATES,
-    WEBHOOK_FAILURES,
-    WEBHOOK_STATES,
 )
+from serverless.webhook_phases import WEBHOOK_FAILURES, WEBHOOK_STATES
 from units.drain_states import DRAIN_STATES
 from units.phases import QUEUE_CAUSES, UNIT_PHASES, UNIT_REASONS, UNIT_WAITS
 

@@ -11,8 +11,8 @@ from django.db.models.functions import Now
 from pytest_django import Settings
 
 from gpuplatform.dev.embedded.ports import free_port
-from gpuplatform.errors import ClusterUnavailable
 from gpuplatform.health import HealthCode
+from gpuplatform.kube.errors import ClusterUnavailable
 from gpuplatform.observability.readiness import Unready
 from gpuplatform.operations.models import Operation
 from gpuplatform.reconciliation.gate import cluster_state

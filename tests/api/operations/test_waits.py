@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from django.db.models.functions import Now
 
-from gpuplatform.errors import ClusterUnavailable
+from gpuplatform.kube.errors import ClusterUnavailable
 from gpuplatform.kube.kinds import STOCK_POOL
 from gpuplatform.operations import driver
 from gpuplatform.operations.models import Operation

@@ -6,7 +6,7 @@ import pytest
 from django.test import Client
 from pytest_django import Settings
 
-from gpuplatform.errors import ClusterForbidden, ClusterRejected, ClusterUnavailable
+from gpuplatform.kube.errors import ClusterForbidden, ClusterRejected, ClusterUnavailable
 from gpuplatform.kube.kinds import DEPLOYMENT, EVENT, POD, REPLICA_SET
 from gpuplatform.planning.ownership import UNIT_LABEL
 from tests.factories.unit_rows import unit_row

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from gpuplatform.errors import ClusterConflict
+from gpuplatform.kube.errors import ClusterConflict
 from gpuplatform.kube.kinds import NODE, Manifest
 from gpuplatform.operations import driver
 from gpuplatform.operations.models import Operation

@@ -6,7 +6,7 @@ import pytest
 from django.db.models.functions import Now
 from pytest_django import DjangoAssertNumQueries, Settings
 
-from gpuplatform.errors import ClusterUnavailable
+from gpuplatform.kube.errors import ClusterUnavailable
 from gpuplatform.kube.kinds import NODE
 from gpuplatform.operations.models import Operation
 from gpuplatform.tenancy.selectors import tenant_by_name

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from gpuplatform.errors import ClusterUnavailable
+from gpuplatform.kube.errors import ClusterUnavailable
 from gpuplatform.reconciliation import gate
 from gpuplatform.workloads.causes import StartupCause
 from tests.factories.unit_rows import unit_row

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gpuplatform.errors import ClusterConflict
+from gpuplatform.kube.errors import ClusterConflict
 from gpuplatform.kube.kinds import CONFIG_MAP, DEPLOYMENT, Manifest
 from tests.cluster.world import APPLY, World, container, deployment
 

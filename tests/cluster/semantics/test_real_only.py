@@ -2,7 +2,7 @@
 
 import pytest
 
-from gpuplatform.errors import ClusterForbidden, ClusterRejected
+from gpuplatform.kube.errors import ClusterForbidden, ClusterRejected
 from gpuplatform.kube.kinds import (
     CONFIG_MAP,
     DEPLOYMENT,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gpuplatform.errors import ClusterRejected
+from gpuplatform.kube.errors import ClusterRejected
 from gpuplatform.kube.kinds import LIMIT_RANGE, POD, RESOURCE_QUOTA, ROLE_BINDING, Manifest
 from tests.cluster.world import World
 

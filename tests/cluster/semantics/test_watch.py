@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from gpuplatform.errors import ClusterGone
+from gpuplatform.kube.errors import ClusterGone
 from gpuplatform.kube.kinds import CONFIG_MAP, ResourceKind
 from gpuplatform.kube.watch import WatchEvent, WatchStream
 from tests.cluster.world import World

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gpuplatform.errors import ClusterConflict, ClusterRejected
+from gpuplatform.kube.errors import ClusterConflict, ClusterRejected
 from gpuplatform.kube.kinds import CONFIG_MAP, DEPLOYMENT, LEASE, SECRET, SERVICE
 from tests.cluster.world import JSON_PATCH, MERGE, World, deployment
 

@@ -7,8 +7,8 @@ import pytest
 from django.db.models import F
 from django.db.models.functions import Now
 
-from gpuplatform.errors import ClusterRejected, ClusterUnavailable
 from gpuplatform.kube.client import Cluster
+from gpuplatform.kube.errors import ClusterRejected, ClusterUnavailable
 from gpuplatform.kube.kinds import CONFIG_MAP
 from gpuplatform.operations import driver, registry
 from gpuplatform.operations.models import Operation

@@ -7,13 +7,8 @@ from functools import partial
 import pytest
 from django.db.models.functions import Now
 
-from gpuplatform.errors import (
-    ClusterRejected,
-    ClusterUnavailable,
-    NameConflict,
-    OperationConflict,
-    PhaseConflict,
-)
+from gpuplatform.errors import NameConflict, OperationConflict, PhaseConflict
+from gpuplatform.kube.errors import ClusterRejected, ClusterUnavailable
 from gpuplatform.kube.kinds import STOCK_POOL
 from gpuplatform.operations import driver
 from gpuplatform.operations.interventions import (

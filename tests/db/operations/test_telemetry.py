@@ -7,7 +7,7 @@ import pytest
 from django.db.models.functions import Now
 
 from gpuplatform.api.trace_id import tracing
-from gpuplatform.errors import ClusterForbidden, ClusterRejected
+from gpuplatform.kube.errors import ClusterForbidden, ClusterRejected
 from gpuplatform.kube.kinds import STOCK_POOL
 from gpuplatform.operations import driver, telemetry
 from gpuplatform.operations.interventions import operation_cancel

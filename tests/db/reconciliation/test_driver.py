@@ -7,7 +7,7 @@ import pytest
 from django.db.models.functions import Now
 
 from gpuplatform import clock
-from gpuplatform.errors import (
+from gpuplatform.kube.errors import (
     ClusterConflict,
     ClusterError,
     ClusterForbidden,

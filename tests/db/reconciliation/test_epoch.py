@@ -6,7 +6,7 @@ import pytest
 from django.db import connection
 from pytest_django import Settings
 
-from gpuplatform.errors import ClusterForbidden, ClusterUnavailable
+from gpuplatform.kube.errors import ClusterForbidden, ClusterUnavailable
 from gpuplatform.kube.kinds import CONFIG_MAP, EPOCH_CONFIG_MAP, Manifest
 from gpuplatform.operations.services import check_writable
 from gpuplatform.process_local import ProcessLocal

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from gpuplatform.errors import ClusterError, ClusterForbidden, ClusterUnavailable
+from gpuplatform.kube.errors import ClusterError, ClusterForbidden, ClusterUnavailable
 from gpuplatform.kube.kinds import DEPLOYMENT, EVENT, STOCK_POOL, Manifest
 from gpuplatform.operations import driver as operations
 from gpuplatform.reconciliation import driver, event_writer

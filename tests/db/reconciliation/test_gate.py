@@ -4,7 +4,7 @@ import pytest
 from django.db.models.functions import Now
 from pytest_django import Settings
 
-from gpuplatform.errors import ClusterError, ClusterForbidden, ClusterUnavailable
+from gpuplatform.kube.errors import ClusterError, ClusterForbidden, ClusterUnavailable
 from gpuplatform.reconciliation import gate
 from gpuplatform.reconciliation.gate import cluster_state
 from gpuplatform.reconciliation.models import ClusterState

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from django.db.models.functions import Now
 
-from gpuplatform.errors import ClusterUnavailable, NameConflict, OperationConflict
+from gpuplatform.errors import NameConflict, OperationConflict
+from gpuplatform.kube.errors import ClusterUnavailable
 from gpuplatform.kube.kinds import SECRET
 from gpuplatform.nats.tokens import Credentials
 from gpuplatform.operations import driver

@@ -24,7 +24,7 @@ from serverless.documents import webhook_body
 from serverless.loops import webhook_client, webhooks
 from serverless.loops.webhooks import Webhooks
 from serverless.models import Invocation
-from serverless.phases import WebhookFailure
+from serverless.webhook_phases import WebhookFailure
 from tests.db.serverless.test_webhooks import ended, secret, settled
 from tests.factories.serverless import accept, function_row
 from tests.fakes.receiver import Receiver, Respond, dripping, raw, receiver, silent, status

@@ -22,7 +22,7 @@ from serverless.documents import MAX_WEBHOOK_RESULT_BYTES, webhook_body
 from serverless.loops.relay import Relay
 from serverless.loops.result_store import ResultStore
 from serverless.models import WEBHOOK_OUTBOX, Function, Invocation, WebhookSecret
-from serverless.phases import FailureClass, InvocationState, WebhookFailure, WebhookState
+from serverless.phases import FailureClass, InvocationState
 from serverless.queue.gateway import Queue
 from serverless.requests import WebhookSecretCreate
 from serverless.services.endings import (
@@ -51,6 +51,7 @@ from serverless.services.webhooks import (
     webhook_record,
     webhooks_claim,
 )
+from serverless.webhook_phases import WebhookFailure, WebhookState
 from tests.factories.serverless import Worker, accept, function_row, store_all, tenant_row
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("cluster")]

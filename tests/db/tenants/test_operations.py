@@ -2,15 +2,8 @@
 
 import pytest
 
-from gpuplatform.errors import (
-    ClusterRejected,
-    ClusterUnavailable,
-    InUse,
-    InvalidSpec,
-    NameConflict,
-    NotFound,
-    PhaseConflict,
-)
+from gpuplatform.errors import InUse, InvalidSpec, NameConflict, NotFound, PhaseConflict
+from gpuplatform.kube.errors import ClusterRejected, ClusterUnavailable
 from gpuplatform.kube.kinds import (
     GPU_UNIT,
     LIMIT_RANGE,

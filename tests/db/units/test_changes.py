@@ -2,7 +2,8 @@
 
 import pytest
 
-from gpuplatform.errors import ClusterRejected, StaleEtag
+from gpuplatform.errors import StaleEtag
+from gpuplatform.kube.errors import ClusterRejected
 from gpuplatform.kube.kinds import GPU_UNIT
 from gpuplatform.operations import driver
 from gpuplatform.operations.models import Operation

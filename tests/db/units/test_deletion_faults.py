@@ -2,7 +2,7 @@
 
 import pytest
 
-from gpuplatform.errors import (
+from gpuplatform.kube.errors import (
     ClusterConflict,
     ClusterError,
     ClusterForbidden,

@@ -8,7 +8,8 @@ from functools import partial
 import pytest
 from django.db.models.functions import Now
 
-from gpuplatform.errors import ClusterUnavailable, InsufficientCapacity
+from gpuplatform.errors import InsufficientCapacity
+from gpuplatform.kube.errors import ClusterUnavailable
 from gpuplatform.kube.kinds import NODE, POD
 from gpuplatform.operations.interventions import operation_cancel
 from gpuplatform.operations.models import Operation

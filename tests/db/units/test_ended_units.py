@@ -7,7 +7,7 @@ import pytest
 from django.db.models import F
 from django.db.models.functions import Now
 
-from gpuplatform.errors import ClusterRejected
+from gpuplatform.kube.errors import ClusterRejected
 from gpuplatform.kube.kinds import GPU_UNIT, JOB
 from gpuplatform.operations.models import Operation
 from gpuplatform.operations.phases import OperationPhase

@@ -5,7 +5,8 @@ from typing import NoReturn
 import pytest
 from django.db.models.functions import Now
 
-from gpuplatform.errors import ClusterRejected, ClusterUnavailable, InsufficientCapacity
+from gpuplatform.errors import InsufficientCapacity
+from gpuplatform.kube.errors import ClusterRejected, ClusterUnavailable
 from gpuplatform.kube.kinds import DEPLOYMENT, GPU_UNIT, JOB, POD, Manifest, ResourceKind
 from gpuplatform.operations import driver
 from gpuplatform.operations.models import Operation

@@ -7,13 +7,8 @@ from functools import partial
 import pytest
 from django.db.models.functions import Now
 
-from gpuplatform.errors import (
-    ClusterRejected,
-    ClusterUnavailable,
-    InsufficientCapacity,
-    NotFound,
-    PhaseConflict,
-)
+from gpuplatform.errors import InsufficientCapacity, NotFound, PhaseConflict
+from gpuplatform.kube.errors import ClusterRejected, ClusterUnavailable
 from gpuplatform.kube.kinds import GPU_UNIT
 from gpuplatform.operations.interventions import operation_cancel, operation_retry
 from gpuplatform.operations.models import Operation

@@ -9,13 +9,13 @@ from contextlib import suppress
 
 import pytest
 
-from gpuplatform.errors import (
+from gpuplatform.errors import PlatformError
+from gpuplatform.kube.errors import (
     ClusterConflict,
     ClusterError,
     ClusterForbidden,
     ClusterRejected,
     ClusterUnavailable,
-    PlatformError,
 )
 from gpuplatform.kube.kinds import GPU_UNIT, ResourceKind
 from gpuplatform.operations.models import Operation

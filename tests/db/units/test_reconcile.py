@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 from django.db.models.functions import Now
 
-from gpuplatform.errors import ClusterForbidden, ClusterUnavailable
+from gpuplatform.kube.errors import ClusterForbidden, ClusterUnavailable
 from gpuplatform.kube.kinds import DEPLOYMENT, GPU_UNIT, POD, REPLICA_SET, SERVICE
 from gpuplatform.operations import driver as operations
 from gpuplatform.operations.models import Operation

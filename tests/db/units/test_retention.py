@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from gpuplatform import clock
-from gpuplatform.errors import ClusterRejected
+from gpuplatform.kube.errors import ClusterRejected
 from gpuplatform.kube.kinds import GPU_UNIT
 from gpuplatform.operations.models import Operation
 from gpuplatform.operations.tasks import prune_operations

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from gpuplatform.errors import ClusterUnavailable, InsufficientCapacity
+from gpuplatform.errors import InsufficientCapacity
+from gpuplatform.kube.errors import ClusterUnavailable
 from gpuplatform.kube.kinds import GPU_UNIT, NODE, POD
 from gpuplatform.samples.capacity import SpecCapacity
 from gpuplatform.workloads.causes import StartupCause

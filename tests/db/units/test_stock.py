@@ -3,14 +3,8 @@
 import pytest
 from django.db.models.functions import Now
 
-from gpuplatform.errors import (
-    ClusterConflict,
-    ClusterRejected,
-    ClusterUnavailable,
-    InsufficientCapacity,
-    OperationConflict,
-    PhaseConflict,
-)
+from gpuplatform.errors import InsufficientCapacity, OperationConflict, PhaseConflict
+from gpuplatform.kube.errors import ClusterConflict, ClusterRejected, ClusterUnavailable
 from gpuplatform.kube.kinds import GPU_UNIT
 from gpuplatform.operations import driver
 from gpuplatform.operations.models import Operation

@@ -5,7 +5,8 @@ from functools import partial
 
 import pytest
 
-from gpuplatform.errors import ClusterUnavailable, InsufficientCapacity
+from gpuplatform.errors import InsufficientCapacity
+from gpuplatform.kube.errors import ClusterUnavailable
 from gpuplatform.kube.kinds import GPU_UNIT
 from gpuplatform.operations import driver
 from gpuplatform.operations.services import Accepted

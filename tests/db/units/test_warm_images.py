@@ -8,7 +8,7 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from gpuplatform.errors import ClusterForbidden, ClusterUnavailable
+from gpuplatform.kube.errors import ClusterForbidden, ClusterUnavailable
 from gpuplatform.kube.fields import field, items
 from gpuplatform.kube.kinds import DEPLOYMENT, GPU_UNIT, NODE, POD, Manifest
 from gpuplatform.workloads.causes import StartupCause

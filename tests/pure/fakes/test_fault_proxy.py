@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from gpuplatform.errors import ClusterConflict, ClusterError, ClusterGone, ClusterUnavailable
 from gpuplatform.kube.client import Cluster
+from gpuplatform.kube.errors import ClusterConflict, ClusterError, ClusterGone, ClusterUnavailable
 from gpuplatform.kube.kinds import CONFIG_MAP, LEASE, NODE
 from gpuplatform.kube.watch import WatchEvent
 from tests.fakes import faults

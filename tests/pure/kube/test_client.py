@@ -10,16 +10,16 @@ import pytest
 from kubernetes.client import Configuration
 from kubernetes.config.incluster_config import InClusterConfigLoader
 
-from gpuplatform.errors import (
+from gpuplatform.kube import transport
+from gpuplatform.kube.client import Cluster
+from gpuplatform.kube.deadline import deadline
+from gpuplatform.kube.errors import (
     ClusterConflict,
     ClusterForbidden,
     ClusterGone,
     ClusterRejected,
     ClusterUnavailable,
 )
-from gpuplatform.kube import transport
-from gpuplatform.kube.client import Cluster
-from gpuplatform.kube.deadline import deadline
 from gpuplatform.kube.interrupt import Interrupt, interruptible
 from gpuplatform.kube.kinds import CONFIG_MAP, LEASE, NODE
 from tests.fakes.scripted_server import Exchange, Script, cluster_at, scripted, unused_address

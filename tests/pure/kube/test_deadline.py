@@ -4,8 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuplatform.errors import ClusterUnavailable, Retry
+from gpuplatform.errors import Retry
 from gpuplatform.kube.deadline import capped, deadline, remaining
+from gpuplatform.kube.errors import ClusterUnavailable
 
 
 class Clock:

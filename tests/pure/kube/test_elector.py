@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuplatform.dev.embedded.processes import wait_until
-from gpuplatform.errors import ClusterForbidden, ClusterRejected, ClusterUnavailable
 from gpuplatform.kube.client import Cluster
 from gpuplatform.kube.elector import Elector
+from gpuplatform.kube.errors import ClusterForbidden, ClusterRejected, ClusterUnavailable
 from gpuplatform.kube.kinds import LEASE
 from tests.fakes.lease_store import LeaseStore, Wire
 

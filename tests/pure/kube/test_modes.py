@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from gpuplatform.errors import ClusterUnavailable, OperatorUnavailable
+from gpuplatform.errors import OperatorUnavailable
 from gpuplatform.kube.client import Cluster
+from gpuplatform.kube.errors import ClusterUnavailable
 from gpuplatform.kube.modes import (
     KubeMode,
     check_configuration,

@@ -5,14 +5,14 @@ import pytest
 import urllib3.exceptions as http
 from urllib3.connectionpool import HTTPConnectionPool
 
-from gpuplatform.errors import (
+from gpuplatform.errors import Retry
+from gpuplatform.kube.errors import (
     ClusterConflict,
     ClusterError,
     ClusterForbidden,
     ClusterGone,
     ClusterRejected,
     ClusterUnavailable,
-    Retry,
 )
 from gpuplatform.kube.responses import MESSAGE_LIMIT, error_for, no_response, parse_failure
 

@@ -3,8 +3,8 @@ from typing import Any
 
 import pytest
 
-from gpuplatform.errors import ClusterError, ClusterForbidden, ClusterGone, ClusterUnavailable
 from gpuplatform.kube.client import Cluster
+from gpuplatform.kube.errors import ClusterError, ClusterForbidden, ClusterGone, ClusterUnavailable
 from gpuplatform.kube.kinds import CONFIG_MAP
 from gpuplatform.kube.watch import WatchEvent, WatchStream
 from tests.fakes.scripted_server import Exchange, scripted

@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 import aiohttp
 import yaml
 
-from gpuplatform.errors import (
+from gpuplatform.kube.errors import (
     ClusterConflict,
     ClusterForbidden,
     ClusterGone,

@@ -13,7 +13,7 @@ import logging
 from gpuplatform.dev.simulator.kubelet.behaviour import ECHO_IMAGE
 from gpuplatform.dev.simulator.kubelet.client import ApiClient, Manifest
 from gpuplatform.dev.simulator.kubelet.statuses import container_statuses, is_running
-from gpuplatform.errors import ClusterError
+from gpuplatform.kube.errors import ClusterError
 
 log = logging.getLogger(__name__)
 

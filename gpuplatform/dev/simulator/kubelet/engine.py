@@ -20,7 +20,7 @@ from gpuplatform.dev.simulator.kubelet.processes import Processes
 from gpuplatform.dev.simulator.kubelet.secrets import SecretReader, StartErrors
 from gpuplatform.dev.simulator.kubelet.statuses import ENDED, container_statuses, phase_of
 from gpuplatform.dev.simulator.kubelet.work_queue import WorkQueue
-from gpuplatform.errors import ClusterConflict, ClusterError, ClusterRejected
+from gpuplatform.kube.errors import ClusterConflict, ClusterError, ClusterRejected
 from gpuplatform.kube.fields import text
 
 log = logging.getLogger(__name__)

@@ -11,7 +11,7 @@ from gpuplatform.dev.simulator.isolation import isolated
 from gpuplatform.dev.simulator.kubelet.client import ApiClient, Manifest
 from gpuplatform.dev.simulator.kubelet.containers import PodEvent
 from gpuplatform.dev.simulator.kubelet.texts import digest, timestamp
-from gpuplatform.errors import ClusterConflict, ClusterError
+from gpuplatform.kube.errors import ClusterConflict, ClusterError
 
 log = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from gpuplatform.dev.simulator.isolation import isolated
 from gpuplatform.dev.simulator.kubelet.client import ApiClient, Manifest, pause
-from gpuplatform.errors import ClusterError, ClusterGone, ClusterUnavailable
+from gpuplatform.kube.errors import ClusterError, ClusterGone, ClusterUnavailable
 
 log = logging.getLogger(__name__)
 

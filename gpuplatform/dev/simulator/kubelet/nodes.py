@@ -13,7 +13,7 @@ from gpuplatform.dev.simulator.kubelet.endpoint import HOST, WEB_SOCKETS, Endpoi
 from gpuplatform.dev.simulator.kubelet.options import PRODUCT_LABEL, Options
 from gpuplatform.dev.simulator.kubelet.statuses import conditions_of
 from gpuplatform.dev.simulator.kubelet.texts import digest, repository_of, timestamp
-from gpuplatform.errors import ClusterConflict, ClusterError, ClusterRejected
+from gpuplatform.kube.errors import ClusterConflict, ClusterError, ClusterRejected
 from gpuplatform.kube.fields import items, text
 
 log = logging.getLogger(__name__)

@@ -11,7 +11,7 @@ from gpuplatform.dev.simulator.kubelet.statuses import (
     is_before_start,
     is_running,
 )
-from gpuplatform.errors import ClusterRejected
+from gpuplatform.kube.errors import ClusterRejected
 from gpuplatform.kube.fields import items
 
 
