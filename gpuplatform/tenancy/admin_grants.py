@@ -81,7 +81,9 @@ class GrantingForm(ModelForm):
 
 def with_granter(form: type[ModelForm], granter: User | AnonymousUser) -> type[ModelForm]:
     """Return the class of a form for one user of the admin."""
-    return type(form.__name__, (form,), {"granter": granter})
+    made: type[ModelForm] = type(form.__name__, (form,), {"granter": granter})
+    made.base_fields = form.base_fields  # Django would create the fields of the model again.
+    return made
 
 
 def _granted(rows: Iterable[Any]) -> set[str]:

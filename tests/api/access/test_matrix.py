@@ -102,6 +102,8 @@ def send(
     body = b""
     if route.endpoint.body is not None:
         example = route.endpoint.request_example(operation_id)
+        if route.variables and "requestID" in example:
+            example["requestID"] = name
         body = json.dumps(example).encode()
     if "operation_id" in route.endpoint.query.model_fields:
         query["operationID"] = operation_id
