@@ -2,8 +2,8 @@
 
 Errors are raised where they are detected and converted at two boundaries only: `kube/` converts
 responses of the API server to the errors in `kube/errors.py`, and `api/` converts errors to
-`ErrorReply`. `str(error)` is a human-readable sentence that names the problem and the next step. It
-contains nothing confidential.
+`ErrorReply`. `str(error)` is a human-readable sentence that names the problem and the next step.
+It contains nothing confidential.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
