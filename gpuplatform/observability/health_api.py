@@ -19,7 +19,7 @@ from gpuplatform.health import HealthCode
 from gpuplatform.observability.health_document import health, recent_health
 from gpuplatform.observability.readiness import readiness
 from gpuplatform.tenancy.authentication import TokenAuthentication
-from gpuplatform.tenancy.models import Scope
+from gpuplatform.tenancy.permissions import Permission
 
 
 class PartReply(Reply):
@@ -116,10 +116,10 @@ class Health(ApiView):
 def _is_operator(request: Request) -> bool:
     """Return whether the caller can see the numbers of objects of all tenants."""
     try:
-        found = TokenAuthentication().authenticate(request)
+        found = TokenAuthentication().identify(request)
     except (DatabaseFault, Unauthenticated):  # The health is also for callers without a token.
         return False
-    return found is not None and Scope.OPERATOR in found[1].scopes
+    return found is not None and found[1].may(Permission.OPERATOR)
 
 
 @csrf_exempt

@@ -39,8 +39,14 @@ class TokenAuthentication(BaseAuthentication):
         Raises:
             Unauthenticated: If the token is malformed, unknown, expired or revoked.
         """
-        if Permission.PUBLIC in needed_of(request):
-            return None
+        return None if Permission.PUBLIC in needed_of(request) else self.identify(request)
+
+    def identify(self, request: Request) -> tuple[None, Caller] | None:
+        """Return the caller of a request, also of a public one.
+
+        Raises:
+            Unauthenticated: If the token is malformed, unknown, expired or revoked.
+        """
         header = get_authorization_header(request)
         if not header:
             return self._without_token(request)

@@ -7,7 +7,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from gpuplatform.api.endpoint import Endpoint
-from gpuplatform.api.pagination import Page, decode_cursor, encode_cursor
+from gpuplatform.api.pagination import Page, decode_cursor
 from gpuplatform.api.views import ApiView
 from gpuplatform.tenancy.callers import caller_of
 from gpuplatform.usage.api.serializers import UsageReply
@@ -91,9 +91,9 @@ class OperatorUsageRecords(ApiView):
 def _sums(query: UsageQuery, tenant: str | None) -> Response:
     begin = 0 if query.cursor is None else decode_cursor(query.cursor)
     rows = list(usage_sums(query.period(tenant), query.group_by)[begin : begin + query.limit + 1])
-    end = begin + query.limit
     shown = [UsageReply.of(row) for row in rows[: query.limit]]
-    return Response(Page(shown, encode_cursor(end) if len(rows) > query.limit else None))
+    ends = range(begin + 1, begin + 1 + len(shown))
+    return Response(Page(shown, ends, has_more=len(rows) > query.limit))
 
 
 def _records(query: RecordsQuery, tenant: str | None) -> StreamingHttpResponse:

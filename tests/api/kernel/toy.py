@@ -18,6 +18,7 @@ from gpuplatform.api.pagination import Page
 from gpuplatform.api.query import PageQuery
 from gpuplatform.api.schema import Reply
 from gpuplatform.api.views import ApiView
+from gpuplatform.kube.errors import ClusterUnavailable
 from gpuplatform.tenancy.permissions import Method, Permission
 from inventory.requests.pools import StockPoolCreate
 
@@ -27,7 +28,7 @@ for name, converter in CONVERTERS.items():
 RAISED: dict[str, Exception] = {
     "known": errors.NameConflict.example(),
     "waiting": errors.OperatorUnavailable.example(),
-    "cluster": errors.ClusterUnavailable("The cluster does not answer.", retry_after=0.2),
+    "cluster": ClusterUnavailable("The cluster does not answer.", retry_after=0.2),
     "http404": Http404("secret"),
     "denied": PermissionDenied("secret"),
     "suspicious": SuspiciousOperation("secret"),

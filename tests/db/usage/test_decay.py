@@ -63,7 +63,7 @@ def test_the_tenant_that_used_more_has_the_larger_share() -> None:
     decays_update(TAU_SECONDS)
 
     first = tenant_by_name().pk
-    tenants = queue_tenants([first, other.pk])
+    tenants = queue_tenants([first, other.pk], "g1.1")
 
     assert share(tenants[first]) > share(tenants[other.pk]) > 0
     assert tenants[first].held == 0
@@ -77,4 +77,4 @@ def test_the_order_reads_the_use_of_all_tenants_with_one_query(
     tenants = list(Tenant.objects.values_list("pk", flat=True))
 
     with django_assert_num_queries(2):  # The other one reads the GPUs that are held.
-        queue_tenants(tenants)
+        queue_tenants(tenants, "g1.1")
