@@ -25,6 +25,7 @@ app.autodiscover_tasks(
         "gpuplatform.observability",
         "gpuplatform.reconciliation",
         "gpuplatform.operations",
+        "gpuplatform.tenants",
         "inventory",
         "units",
         "serverless",

@@ -173,7 +173,7 @@ def test_the_default_tenant_offers_no_suspension(
     page = operator_client.get(address(tenant_by_name(), "change", tenant_by_name().pk))
 
     assert [one["label"] for one in page.context["row_actions"]] == [
-        *("Limit priority", "Change settings"),
+        *("Change limits", "Limit priority", "Change settings"),
     ]
 
 

@@ -65,7 +65,7 @@ def test_outside_development_mode_a_token_is_shown_with_https_only(
 
     page = text_of(_add(operator_client, scopes=["user"]))
 
-    assert "https://testserver/api/v1/gpu-units" in page
+    assert "https://testserver/api/v1/me" in page
     assert "http://" not in page
 
 

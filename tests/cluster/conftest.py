@@ -173,7 +173,11 @@ def installed(
     """
     settings.KUBE_MODE = "required"
     settings.KUBECONFIG = str(proxy.write_kubeconfig(tmp_path / "kubeconfig"))
-    settings.GPUPLATFORM_SYSTEM_NAMESPACE = world.namespace
+    system = f"{world.namespace}-system"
+    world.cluster.create(
+        NAMESPACE, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": system}}
+    )
+    settings.GPUPLATFORM_SYSTEM_NAMESPACE = system
     monkeypatch.setattr(epoch, "_COMPARED", ProcessLocal(threading.Event))
     close_clusters()
     if world.server not in servers.installed:

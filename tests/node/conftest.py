@@ -96,7 +96,7 @@ def installed(
     """The platform in the cluster, with a separate epoch."""
     settings.KUBE_MODE = "required"
     settings.KUBECONFIG = str(world.kubeconfig)
-    settings.GPUPLATFORM_SYSTEM_NAMESPACE = world.namespace
+    settings.GPUPLATFORM_SYSTEM_NAMESPACE = f"{world.namespace}-system"
     settings.RESERVATION_IMAGE = BUSYBOX
     monkeypatch.setattr(epoch, "_COMPARED", ProcessLocal(threading.Event))
     close_clusters()

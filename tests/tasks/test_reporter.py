@@ -211,7 +211,7 @@ def test_beat_serves_the_same_numbers(cluster: FakeCluster, broker: Broker) -> N
     assert found["gpuplatform_units", "Ready", "stock"] == 1
     assert found["gpuplatform_tenant_gpus", "nvidia.com/gpu", str(tenant)] == 4
     assert found["gpuplatform_tenant_limit", "units", str(tenant)] == 3
-    assert found["gpuplatform_tenant_used", "units", str(tenant)] == 4
+    assert found["gpuplatform_tenant_used", "units", str(tenant)] == 2
     assert found["gpuplatform_claim_to_ready_seconds", "0.95", "hour"] == 2.0
     assert ("gpuplatform_claim_to_ready_seconds", "0.5", "day") not in found
     assert found["gpuplatform_operations", "stockpool.create", "Pending"] == 1

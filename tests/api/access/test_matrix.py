@@ -266,8 +266,8 @@ def is_named(text: str) -> bool:
 
 OWN: Final[Mapping[str, Callable[[str], bool]]] = {
     **dict.fromkeys(("unit-groups", "unit-group", "operation", "operations"), is_named),
-    **dict.fromkeys(("tokens", "members"), is_named),
-    **dict.fromkeys(("gpu-unit", "gpu-units"), lambda text: SECRET in text),
+    **dict.fromkeys(("tokens", "members", "gpu-units"), is_named),
+    "gpu-unit": lambda text: SECRET in text,
     **dict.fromkeys(("function", "functions", "invocations"), lambda text: HOOK in text),
     "invocation": lambda text: text.count(SECRET) >= 3,
 }

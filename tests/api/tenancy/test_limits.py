@@ -43,7 +43,7 @@ def test_limits_are_replaced_and_read_with_their_use(api: Api) -> None:
 
     assert found.status == 202
     assert found.data["kind"] == "tenant.limits"
-    assert found.data["object"]["href"] == LIMITS
+    assert found.data["object"]["href"] == LIMITS.removesuffix("/limits")
     assert found.headers["Location"] == "/api/v1/operator/jobs/op-1?tenant=default"
     assert api.get(found.headers["Location"]).status == 200
     read = api.get(LIMITS)

@@ -9,6 +9,7 @@ from gpuplatform.operations.models import Operation
 from gpuplatform.tenancy.models import Tenant
 from gpuplatform.tenancy.phases import NamespaceOrigin, TenantPhase
 from gpuplatform.tenants.recovery import recover_tenants
+from gpuplatform.usage.models import UsageInterval
 from tests.db.tenants.conftest import Tenants
 from tests.db.tenants.test_suspension import create
 from units.models import GpuUnit
@@ -34,6 +35,7 @@ def settings(name: str = "acme") -> dict[str, Any]:
 def lose(tenants: Tenants) -> None:
     GpuUnit.objects.all().delete()
     Operation.objects.all().delete()
+    UsageInterval.objects.all().delete()
     Tenant.objects.exclude(name="default").delete()
 
 

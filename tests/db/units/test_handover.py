@@ -7,7 +7,7 @@ from django.db.models.functions import Now
 
 from gpuplatform.errors import InsufficientCapacity
 from gpuplatform.kube.errors import ClusterRejected, ClusterUnavailable
-from gpuplatform.kube.kinds import DEPLOYMENT, GPU_UNIT, JOB, POD, Manifest, ResourceKind
+from gpuplatform.kube.kinds import DEPLOYMENT, GPU_UNIT, POD, Manifest, ResourceKind
 from gpuplatform.operations import driver
 from gpuplatform.operations.models import Operation
 from gpuplatform.operations.provenance import APPLIED_OPERATION_ANNOTATION
@@ -51,25 +51,6 @@ def test_a_create_consumes_its_stock_and_runs_once_that_is_gone(world: UnitWorld
     assert world.cluster.names(GPU_UNIT) == ["a", second.name]
     assert unit_row("a").phase == "Ready"
     assert unit_row("a").spec["gpu"] == 1
-
-
-def test_a_hand_over_reads_no_job_and_the_pods_only_when_they_can_exist(world: UnitWorld) -> None:
-    world.seed(1)
-    operation = world.create("a")
-    world.run(operation)
-    reads: list[tuple[str, ResourceKind | None]] = []
-    world.cluster.on_call = lambda verb, kind: reads.append((verb, kind))
-    row = GpuUnit.objects.get(name="a")
-
-    for _ in range(2):
-        GpuUnit.objects.filter(pk=row.pk).update(due_at=Now())
-        reconciliation.run(UNITS, row.pk)
-
-    pods = ("list", POD)
-    # The pods of the stock unit before the start, and the pods of the unit after it.
-    assert reads.count(pods) == 2
-    assert reads.index(pods) < reads.index(("create", DEPLOYMENT)) < len(reads) - 1
-    assert not any(kind == JOB for _, kind in reads)
 
 
 def test_a_lost_stock_unit_is_replaced_by_another(world: UnitWorld) -> None:

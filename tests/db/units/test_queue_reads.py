@@ -174,7 +174,7 @@ def test_the_number_of_statements_does_not_depend_on_the_queue(world: UnitWorld)
             places_of_units([opened[-1].unit_id])
         counts.append(len(captured))
 
-    assert counts == [7, 7]
+    assert counts == [9, 9]
 
 
 def test_claimed_stock_and_units_that_hold_gpus_count(world: UnitWorld) -> None:

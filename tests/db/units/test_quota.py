@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 import pytest
-from django.db import connection
+from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
 
 from gpuplatform.errors import QuotaExceeded, QuotaShortage
@@ -269,7 +269,7 @@ def test_a_grant_checks_the_limits_again(world: UnitWorld) -> None:
     assert found is not None
     limit(request.tenant, gpus=0)
 
-    with pytest.raises(matcher._Overtaken):
+    with pytest.raises(matcher._Overtaken), transaction.atomic():
         matcher._grant(found, GpuUnit.objects.filter(role=UnitRole.STOCK))
 
     assert matcher.match(SPEC) == 0

@@ -72,7 +72,7 @@ def write_kubeconfig(path: Path, port: int, token: str) -> None:
     config = {
         "apiVersion": "v1",
         "kind": "Config",
-        "clusters": [{"name": name, "cluster": {"server": f"http://{HOST}:{port}"}}],
+        "clusters": [{"name": name, "cluster": {"server": f"http://{HOST}:{port}/{token}"}}],
         "users": [{"name": name, "user": {"token": token}}],
         "contexts": [{"name": name, "context": {"cluster": name, "user": name}}],
         "current-context": name,
