@@ -98,33 +98,38 @@ def _says(pools: Pools, text: str) -> bool:
     return text in pools.reconcile("a").message
 
 
-def test_a_value_becomes_a_reference_and_a_value_again(
-    installed: World, pools: Pools, units: Units
+def test_a_value_of_a_pool_becomes_a_reference_and_a_value_again(
+    installed: World, pools: Pools
+) -> None:
+    secret(installed, token="hunter2")
+    pools.create("a", template=template(PLAIN))
+
+    for number, variable in enumerate((referring(), PLAIN)):
+        pools.settle("a", "Ready")
+        asked = {"operationID": f"change-{number}", "template": template(variable)}
+        place = {"namespace": installed.namespace, "name": "a"}
+        pools.work(
+            pool_update(tenant=pools.tenant, body=StockPoolPatch.parse(asked), **place),
+        )
+        pools.settle("a", "Ready")
+
+        assert variables(installed.find(DEPLOYMENT, "pool-a")) == [variable]
+
+
+def test_a_value_of_a_unit_becomes_a_reference_and_a_value_again(
+    installed: World, units: Units
 ) -> None:
     secret(installed, token="hunter2")
     units.seed(1)
-    pools.create("a", template=template(PLAIN))
     units.create("a", template=template(PLAIN))
-    place = {"namespace": installed.namespace}
 
     for number, variable in enumerate((referring(), PLAIN)):
-        asked = {"operationID": f"change-{number}", "template": template(variable)}
-        pools.settle("a", "Ready")
         units.settle("a", "Ready")
-        pools.work(
-            pool_update(
-                tenant=pools.tenant,
-                name="a",
-                body=StockPoolPatch.parse({**asked, "operationID": f"pool-{number}"}),
-                **place,
-            )
-        )
+        asked = {"operationID": f"change-{number}", "template": template(variable)}
         units.finish(unit_update(tenant=units.tenant, name="a", body=GpuUnitUpdate.parse(asked)))
-        pools.settle("a", "Ready")
         units.settle("a", "Ready")
 
-        for name in ("pool-a", "unit-a"):
-            assert variables(pools.cluster.get(DEPLOYMENT, name, **place)) == [variable]
+        assert variables(installed.find(DEPLOYMENT, "unit-a")) == [variable]
 
 
 def test_pool_by_hand_cannot_reference_a_secret_of_the_platform(pools: Pools) -> None:

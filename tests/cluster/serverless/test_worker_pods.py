@@ -71,7 +71,9 @@ def test_pod_waits_for_its_secret(world: World, rig: Rig) -> None:
 def test_variable_from_secret_is_in_environment(world: World, rig: Rig, secret: None) -> None:
     manifest = worker(rig.server.url)
     source = {"secretKeyRef": {"name": "hf", "key": "token"}}
-    manifest["spec"]["containers"][0]["env"].append({"name": "HF_TOKEN", "valueFrom": source})
+    manifest["spec"]["containers"][0]["env"].append(
+        {"name": "SERVERLESS_TOKEN", "valueFrom": source}
+    )
     made = world.create(POD, manifest)
     name = made["metadata"]["name"]
     world.until(lambda: waiting(world.get(POD, name)).get("message") == 'secret "hf" not found')
@@ -79,7 +81,9 @@ def test_variable_from_secret_is_in_environment(world: World, rig: Rig, secret: 
     world.create(SECRET, {"metadata": {"name": "hf"}, "data": {"token": "aHVudGVyMg=="}})
 
     world.until(lambda: pod_ready(world.find(POD, name)))
-    having = [pid for pid in processes_of(made) if has_environment(pid, "HF_TOKEN=hunter2")]
+    having = [
+        pid for pid in processes_of(made) if has_environment(pid, "SERVERLESS_TOKEN=hunter2")
+    ]
     [command] = [Path(f"/proc/{pid}/cmdline").read_bytes() for pid in having]
     assert b"serverless.examples" in command
 

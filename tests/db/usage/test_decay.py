@@ -76,5 +76,5 @@ def test_the_order_reads_the_use_of_all_tenants_with_one_query(
     decays_update(TAU_SECONDS)
     tenants = list(Tenant.objects.values_list("pk", flat=True))
 
-    with django_assert_num_queries(2):  # The other one reads the GPUs that are held.
+    with django_assert_num_queries(4):  # The others read the GPUs, the limits and the weights.
         queue_tenants(tenants, "g1.1")
