@@ -25,10 +25,9 @@ def counters(request: pytest.FixtureRequest) -> Iterator[str]:
     """The place of the counters, which are empty: the broker, or this process without a broker."""
     throttle._PROCESS.reset()
     limiters = throttle._PROCESS.get()
+    limiters.shared.storage.reset()
     if request.param == "process":
         limiters.shared_again_at = float("inf")
-    else:
-        limiters.shared.storage.reset()
     yield request.param
     throttle._PROCESS.reset()
 
