@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from io import BytesIO
 from typing import IO, TYPE_CHECKING, Any, Final, cast
-from urllib.parse import unquote_to_bytes, urlsplit
+from urllib.parse import unquote_to_bytes
 
 from gpuplatform.api.connection import HAS_LEFT_KEY
 from gpuplatform.api.parsers import MAX_BODY_BYTES
@@ -264,9 +264,9 @@ async def _discard(receive: Receive) -> None:
 
 def _environ(scope: Scope, body: bytearray) -> "WSGIEnvironment":
     """Return the WSGI environment of a request (PEP 3333)."""
-    path = scope["raw_path"]
-    if not path.startswith(b"/"):  # The absolute form, such as http://host/path.
-        path = urlsplit(path).path or b"/"
+    path: bytes = scope["raw_path"]
+    if not path.startswith(b"/") and b"://" in path:  # The absolute form: http://host/path.
+        path = b"/" + path.partition(b"://")[2].partition(b"/")[2]
     server, client = scope["server"] or ("localhost", 0), scope["client"] or ("", 0)
     environ: WSGIEnvironment = {
         "REQUEST_METHOD": scope["method"],

@@ -57,11 +57,14 @@ class Exchange:
         self.sent: list[dict[str, Any]] = []
         self.front = Front(self._application, self.clients, threads=1)
 
-    def _application(self, _: Any, start: Callable[..., Any]) -> Stream:
+    def _application(self, environ: Any, start: Callable[..., Any]) -> Stream:
+        self.path: str = environ["PATH_INFO"]
         start("200 OK", [("Content-Type", "text/csv")])
         return self.stream
 
-    async def run(self, reader: Callable[[], Any], method: str = "GET") -> None:
+    async def run(
+        self, reader: Callable[[], Any], method: str = "GET", target: bytes = b"/export"
+    ) -> None:
         """Respond to the request. `reader` is awaited for each chunk."""
 
         async def receive() -> dict[str, Any]:
@@ -78,7 +81,7 @@ class Exchange:
         self.is_received = False
         scope = {
             "method": method,
-            "raw_path": b"/export",
+            "raw_path": target,
             "query_string": b"",
             "http_version": "1.1",
             "scheme": "http",
@@ -180,3 +183,25 @@ def test_a_stream_that_fails_at_once_has_sent_nothing() -> None:
 
     assert exchange.sent == []  # The server can still respond with an error.
     assert exchange.stream.is_closed.wait(SECONDS)
+
+
+@pytest.mark.parametrize(
+    ("target", "path"),
+    [
+        (b"/a%20b", "/a b"),
+        (b"//host/a", "//host/a"),
+        (b"http://host:1/a/b", "/a/b"),
+        (b"http://host", "/"),
+        (b"http://[::1/a", "/a"),
+        (b"http://[zz]/a", "/a"),
+        (b"/x?y=http://host/a", "/x?y=http://host/a"),
+        (b"*", "*"),
+        (b"host:1", "host:1"),
+    ],
+)
+def test_the_path_of_each_form_of_a_target(target: bytes, path: str) -> None:
+    exchange = Exchange(Stream([]))
+
+    asyncio.run(exchange.run(at_once, target=target))
+
+    assert exchange.path == path
