@@ -55,10 +55,12 @@ class Exchange:
         self.connection = FakeConnection()
         self.clients.join(self.connection)
         self.sent: list[dict[str, Any]] = []
+        self.is_received = False
+        self.path = ""
         self.front = Front(self._application, self.clients, threads=1)
 
     def _application(self, environ: Any, start: Callable[..., Any]) -> Stream:
-        self.path: str = environ["PATH_INFO"]
+        self.path = environ["PATH_INFO"]
         start("200 OK", [("Content-Type", "text/csv")])
         return self.stream
 
@@ -79,7 +81,7 @@ class Exchange:
                 await reader()
 
         self.is_received = False
-        scope = {
+        scope: dict[str, Any] = {
             "method": method,
             "raw_path": target,
             "query_string": b"",
