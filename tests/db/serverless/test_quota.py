@@ -1,9 +1,13 @@
 """The limits of tenants for functions, workers, invocations and tokens."""
 
+import threading
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
+from typing import Any
 
 import pytest
+from django.db import connection
 
 from gpuplatform.errors import QuotaExceeded, QuotaShortage
 from gpuplatform.operations.models import Operation
@@ -14,10 +18,15 @@ from serverless.loops.activator import Activator
 from serverless.models import Function, Invocation
 from serverless.phases import FailureClass, InvocationMode, InvocationState
 from serverless.queue.gateway import Queue
-from serverless.requests import FunctionCreate, InvocationCreate
+from serverless.requests import FunctionCreate, FunctionUpdate, InvocationCreate
 from serverless.selectors import workers_of
-from serverless.services.functions import function_create, function_request_deletion
+from serverless.services.functions import (
+    function_create,
+    function_request_deletion,
+    function_update,
+)
 from serverless.services.invocations import invocation_accept
+from serverless.services.workers import WorkerStart, worker_start
 from tests.factories.limits import limit
 from tests.factories.serverless import SPEC, Worker, accept, function_row
 from tests.factories.unit_rows import spec_row, stock_row
@@ -170,3 +179,47 @@ def test_concurrent_invocations_and_functions_stay_within_their_limits() -> None
     assert {type(one) for one in rejections} == {QuotaExceeded}
     assert Invocation.objects.count() == 5
     assert Function.objects.count() == 3
+
+
+@pytest.mark.django_db(transaction=True, serialized_rollback=True)
+def test_a_change_and_the_start_of_a_worker_lock_function_and_tenant_in_one_order(
+    queue: Queue, cluster: FakeCluster
+) -> None:
+    spec_row()
+    stock_row()
+    function = function_row("echo", maxWorkers=2)
+    limit(gpus=4, openOperations=5)
+    # The change has a lock and the start has a lock before either of them takes another one.
+    both = threading.Barrier(2)
+
+    def change() -> object:
+        body = FunctionUpdate.parse({"operationID": "change", "maxWorkers": 3})
+        with connection.execute_wrapper(_pausing(both, "FOR NO KEY UPDATE")):
+            return function_update(tenant=tenant_by_name(), request_id="echo", body=body)
+
+    def start() -> object:
+        with connection.execute_wrapper(_pausing(both, "FOR NO KEY UPDATE")):
+            return worker_start(function, observed=0)
+
+    changed, started = at_once([change, start])
+
+    assert not isinstance(changed, Exception), changed
+    assert started in {WorkerStart.CLAIMED, WorkerStart.CHANGED}
+
+
+def _pausing(both: threading.Barrier, part: str) -> Callable[..., Any]:
+    """Wait for the other thread after the first statement that contains `part`.
+
+    The other thread never arrives if this one has the lock that it waits for.
+    """
+    paused: list[str] = []
+
+    def execute(call: Callable[..., Any], sql: str, params: Any, many: bool, context: Any) -> Any:
+        result = call(sql, params, many, context)
+        if part in sql and not paused:
+            paused.append(sql)
+            with suppress(threading.BrokenBarrierError):
+                both.wait(2)
+        return result
+
+    return execute
