@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 from django.db import connection
 
-from gpuplatform.errors import QuotaExceeded, QuotaShortage
+from gpuplatform.errors import QuotaExceeded, QuotaShortage, TenantSuspended
 from gpuplatform.operations.models import Operation
-from gpuplatform.tenancy.models import ApiToken
+from gpuplatform.tenancy.models import ApiToken, Tenant
+from gpuplatform.tenancy.phases import TenantPhase
 from gpuplatform.tenancy.selectors import tenant_by_name
 from gpuplatform.tenancy.services import token_create, token_revoke
 from serverless.loops.activator import Activator
@@ -104,6 +105,27 @@ def test_a_repeated_call_is_not_queued_again_beyond_the_limit() -> None:
     assert rows.get().state == InvocationState.EXPIRED
     limit(openInvocations=1)
     assert again().invocation.state == InvocationState.QUEUED
+
+
+def test_a_repeated_call_of_a_suspended_tenant_is_not_queued_again() -> None:
+    function = function_row()
+    body = {"invocationID": "i1", "requestID": function.request_id, "payload": "x"}
+    request = InvocationCreate.parse({**body, "mode": InvocationMode.SYNC.value})
+    first = invocation_accept(tenant=function.tenant, body=request).invocation
+    rows = Invocation.objects.filter(pk=first.pk)
+    rows.update(
+        state=InvocationState.EXPIRED,
+        failure_class=FailureClass.CALLER_LEFT,
+        completed_at=first.accepted_at,
+    )
+    # The tenant is suspended after the API has checked it.
+    Tenant.objects.filter(pk=function.tenant_id).update(phase=TenantPhase.SUSPENDED)
+
+    with pytest.raises(TenantSuspended):
+        invocation_accept(tenant=function.tenant, body=request)
+
+    assert rows.get().state == InvocationState.EXPIRED
+    assert rows.get().repeated_calls == 0
 
 
 def test_tokens_count_until_they_are_revoked_or_expire() -> None:
