@@ -115,8 +115,8 @@ def operation_accept(
 
     `prepare` writes the row of the object in the same transaction and returns its id. If it
     raises an exception, nothing is stored. `turn` is the key of a further turn, which is taken
-    after the turn of the object and before anything is written. `locks` takes the locks of tenants
-    that precede the lock of the operation.
+    after the turn of the object and before anything is written. `locks` takes the locks that
+    precede the locks of the tenant and of the operation.
 
     Raises:
         OperationConflict: If the operationID belongs to another request.

@@ -70,6 +70,10 @@ class Clients:
         """Return the number of connections."""
         return len(self._waiting)
 
+    def __contains__(self, client: Client) -> bool:
+        """Return whether a connection is open."""
+        return client in self._waiting
+
     def join(self, client: Client) -> None:
         """Add a new connection, which waits for its first request."""
         self._begin(client, Wait.HEAD, 0)

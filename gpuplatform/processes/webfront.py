@@ -3,18 +3,19 @@
 A thread gets a request when its body is complete, and is free again when the application has
 returned the response: no thread waits for bytes of a client. The event loop receives bodies and
 sends responses. Of a body that is too large, the application gets one byte more than the limit,
-so that it rejects the request in the usual way.
+so that it rejects the request in the usual way. A response of any length, such as an export, is
+created chunk by chunk, each one when the client has read the former ones.
 """
 
 import asyncio
 import contextlib
 import sys
 import threading
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from io import BytesIO
 from typing import IO, TYPE_CHECKING, Any, Final, cast
-from urllib.parse import unquote_to_bytes, urlsplit
+from urllib.parse import unquote_to_bytes
 
 from gpuplatform.api.connection import HAS_LEFT_KEY
 from gpuplatform.api.parsers import MAX_BODY_BYTES
@@ -52,13 +53,47 @@ class FileBody:
         return iter(lambda: self.read(CHUNK_BYTES), b"")
 
 
+class StreamBody:
+    """A body that the application creates while the client reads it. The threads read it."""
+
+    def __init__(self, body: Iterable[bytes]) -> None:
+        self._body = body
+        self._parts = iter(body)
+        self._lock = threading.Lock()  # The client can leave while a thread reads.
+
+    def read(self, size: int) -> bytes:
+        """Return the next parts, which together have at least `size` bytes, or the rest."""
+        found = bytearray()
+        with self._lock:
+            for part in self._parts:
+                found += part
+                if len(found) >= size:
+                    break
+        return bytes(found)
+
+    def close(self) -> None:
+        """Tell the application that no further part is read."""
+        with self._lock:
+            if hasattr(self._body, "close"):
+                self._body.close()
+
+
 class _Response:
     """The response of the application to one request."""
 
     def __init__(self) -> None:
         self.status = 0
         self.headers: list[tuple[bytes, bytes]] = []
-        self.body: bytes | FileBody = b""
+        self.body: bytes | FileBody | StreamBody = b""
+
+    @property
+    def head(self) -> Message:
+        """The message that starts the response."""
+        return {
+            "type": "http.response.start",
+            "status": self.status,
+            "headers": self.headers,
+        }
 
     def start(
         self, status: str, headers: list[tuple[str, str]], _exc_info: Any = None
@@ -162,6 +197,13 @@ class Front:
         if isinstance(body, FileBody):
             response.body = body
             return response
+        if getattr(body, "streaming", False):  # As Django marks its responses.
+            stream = StreamBody(body)
+            if environ["REQUEST_METHOD"] == "HEAD":
+                stream.close()
+            else:
+                response.body = stream
+            return response
         try:
             response.body = b"".join(body)
         finally:
@@ -172,16 +214,14 @@ class Front:
 
     async def _send(self, connection: Client, response: _Response, send: Send) -> None:
         """Send the response in chunks, each when the client has read the former ones."""
-        start = {
-            "type": "http.response.start",
-            "status": response.status,
-            "headers": response.headers,
-        }
         body = response.body
+        if isinstance(body, StreamBody):
+            await self._stream(connection, response.head, body, send)
+            return
         size = len(body) if isinstance(body, bytes) else CHUNK_BYTES
         self._clients.begin(connection, Wait.READER, size)
         try:
-            await send(start)
+            await send(response.head)
             file = body if isinstance(body, FileBody) else BytesIO(body)
             chunk = file.read(CHUNK_BYTES)
             while following := file.read(CHUNK_BYTES):
@@ -191,6 +231,26 @@ class Front:
         finally:
             if isinstance(body, FileBody):
                 body.close()
+
+    async def _stream(
+        self, connection: Client, head: Message, body: StreamBody, send: Send
+    ) -> None:
+        """Send a body of any length, of which the connection holds one chunk at a time."""
+        try:
+            chunk = await self._read(connection, body)  # Before the head: it can fail.
+            await send(head)
+            while chunk and connection in self._clients:
+                self._clients.begin(connection, Wait.READER, len(chunk))
+                await send({"type": "http.response.body", "body": chunk, "more_body": True})
+                chunk = await self._read(connection, body)
+            await send({"type": "http.response.body", "body": b""})
+        finally:
+            with contextlib.suppress(RuntimeError):  # The threads were shut down.
+                self._threads.submit(body.close)
+
+    async def _read(self, connection: Client, body: StreamBody) -> bytes:
+        self._clients.begin(connection, Wait.RESPONSE)
+        return await asyncio.wrap_future(self._threads.submit(body.read, CHUNK_BYTES))
 
 
 async def _discard(receive: Receive) -> None:
@@ -204,9 +264,9 @@ async def _discard(receive: Receive) -> None:
 
 def _environ(scope: Scope, body: bytearray) -> "WSGIEnvironment":
     """Return the WSGI environment of a request (PEP 3333)."""
-    path = scope["raw_path"]
-    if not path.startswith(b"/"):  # The absolute form, such as http://host/path.
-        path = urlsplit(path).path or b"/"
+    path: bytes = scope["raw_path"]
+    if not path.startswith(b"/") and b"://" in path:  # The absolute form: http://host/path.
+        path = b"/" + path.partition(b"://")[2].partition(b"/")[2]
     server, client = scope["server"] or ("localhost", 0), scope["client"] or ("", 0)
     environ: WSGIEnvironment = {
         "REQUEST_METHOD": scope["method"],

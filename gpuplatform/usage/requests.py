@@ -15,6 +15,8 @@ from gpuplatform.usage.selectors import GroupBy, Period
 
 MAX_PERIOD: Final = timedelta(days=366)
 _HOUR: Final = timedelta(hours=1)
+_YEARS: Final = range(2000, 3000)
+"""The years of a period. At the ends of the calendar, the sum of a time and a duration fails."""
 
 
 def _hour(text: object) -> object:
@@ -22,12 +24,16 @@ def _hour(text: object) -> object:
         return text
     try:
         if len(text) == len("2026-12-01"):
-            return datetime.combine(date.fromisoformat(text), time(), UTC)
-        found = clock.parse_rfc3339(text)
+            found = datetime.combine(date.fromisoformat(text), time(), UTC)
+        else:
+            found = clock.parse_rfc3339(text)
     except (ValueError, OverflowError):
         found = None
     if found is None or found != found.replace(minute=0, second=0, microsecond=0):
         msg = "Must be a day or a whole hour with a time zone."
+        raise ValueError(msg)
+    if found.year not in _YEARS:
+        msg = f"Must be in the years {_YEARS.start} to {_YEARS.stop - 1}."
         raise ValueError(msg)
     return found
 

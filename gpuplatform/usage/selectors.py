@@ -53,9 +53,12 @@ class Period:
 def records_in(period: Period) -> QuerySet[UsageRecord]:
     """Return the records and corrections of a period."""
     rows = UsageRecord.objects.filter(hour__gte=period.begin, hour__lt=period.end)
-    if period.tenant is not None:
-        rows = rows.filter(tenant__name=period.tenant)
+    rows = _of_tenants(rows, period)
     return rows.filter(spec_name__in=period.spec_names) if period.spec_names else rows
+
+
+def _of_tenants(rows: QuerySet[UsageRecord], period: Period) -> QuerySet[UsageRecord]:
+    return rows if period.tenant is None else rows.filter(tenant__name=period.tenant)
 
 
 def usage_sums(period: Period, group_by: Collection[GroupBy]) -> QuerySet[UsageRecord, Any]:
@@ -87,11 +90,12 @@ def export(period: Period, after: UUID | None = None) -> Iterator[UsageRecord]:
     Each read is a separate statement, so that a slow reader holds no transaction open.
 
     Raises:
-        InvalidSpec: If `after` is not the id of a record.
+        InvalidSpec: If `after` is not the id of a record of the tenants of the period.
     """
     place = None
     if after is not None:
-        place = UsageRecord.objects.filter(pk=after).values_list("hour", "id").first()
+        known = _of_tenants(UsageRecord.objects.filter(pk=after), period)
+        place = known.values_list("hour", "id").first()
         if place is None:
             message = "Is not the id of a record. Use the id of the last record that you received."
             raise invalid_spec([FieldError("cursor", message)])

@@ -171,10 +171,19 @@ def _accept(
     change: Callable[[Function], None],
     payload: Mapping[str, Any] | None = None,
 ) -> Accepted:
-    """Accept an operation on a function. `change` is called with its locked row."""
+    """Accept an operation on a function. `change` is called with its locked row.
+
+    The function is locked before its tenant, as by the start of a worker, which creates a unit.
+    Invocations refer to a function after they have locked the tenant: the lock allows that.
+    """
+    rows = Function.objects.select_for_update(no_key=True).filter(
+        tenant=tenant, deleted_at__isnull=True
+    )
+
+    def lock() -> None:
+        list(rows.filter(request_id=request_id).values_list("pk"))
 
     def prepare(_: Operation) -> int:
-        rows = Function.objects.select_for_update().filter(tenant=tenant, deleted_at__isnull=True)
         function = function_named(rows, request_id)
         change(function)
         return function.pk
@@ -189,7 +198,7 @@ def _accept(
         is_limited=kind != ServerlessOperation.DELETE,
         only_releases=kind == ServerlessOperation.DELETE,
     )
-    return operation_accept(request, prepare=prepare)
+    return operation_accept(request, prepare=prepare, locks=lock)
 
 
 def _check_not_deleted(function: Function) -> None:

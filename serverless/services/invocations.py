@@ -17,7 +17,7 @@ from gpuplatform.operations.models import Operation
 from gpuplatform.operations.services import Accepted, Request, check_writable, operation_accept
 from gpuplatform.tenancy.locks import share_active_tenant
 from gpuplatform.tenancy.models import Tenant
-from gpuplatform.tenancy.quota import Ask, Usage, limits_of, quota_check, tenant_lock
+from gpuplatform.tenancy.quota import Ask, Usage, limits_of, quota_check
 from gpuplatform.tenancy.resources import Resource
 from serverless.models import OPEN, Function, Invocation
 from serverless.phases import INVOCATION_TRANSITIONS, FailureClass, InvocationMode, InvocationState
@@ -192,6 +192,7 @@ def _repeated(tenant: Tenant, invocation_id: str, digest: str) -> AcceptedInvoca
 
     Raises:
         OperationConflict: If the invocation belongs to another request.
+        TenantSuspended: If it would be queued again, and the tenant is not active.
         QuotaExceeded: If it would be queued again, and a limit of the tenant does not allow it.
     """
     known = _known(tenant, invocation_id, digest)
@@ -201,7 +202,7 @@ def _repeated(tenant: Tenant, invocation_id: str, digest: str) -> AcceptedInvoca
     dropped = Invocation.objects.filter(pk=row.pk, failure_class=FailureClass.CALLER_LEFT)
     with transaction.atomic():
         if row.failure_class == FailureClass.CALLER_LEFT:
-            tenant_lock(tenant.pk)  # Nothing is inserted, so that a change of limits is awaited.
+            share_active_tenant(tenant)  # Also awaits a change of limits: nothing is inserted.
             _check_limits(tenant, row.pk)
         Invocation.objects.filter(pk=row.pk).update(repeated_calls=F("repeated_calls") + 1)
         if not row.function.deletion_requested_at:

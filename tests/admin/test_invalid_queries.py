@@ -1,7 +1,11 @@
 """Invalid queries of admin pages."""
 
+from typing import Any
+
 import pytest
-from django.test import Client
+from django.contrib import admin
+from django.http import HttpRequest
+from django.test import Client, RequestFactory
 
 pytestmark = pytest.mark.django_db(transaction=True, serialized_rollback=True)
 
@@ -36,3 +40,29 @@ def test_an_unknown_filter_is_a_warning_once(operator_client: Client) -> None:
     assert [message.level_tag for message in page.context["messages"]] == ["warning"]
     again = operator_client.get("/admin/inventory/stockpool/")
     assert not list(again.context["messages"])
+
+
+def test_no_list_can_be_filtered_by_a_column_without_a_filter() -> None:
+    request = RequestFactory().get("/admin/")
+    allowed = {
+        f"{page.opts.label}.{field.name}"
+        for page in admin.site._registry.values()
+        for field in page.opts.get_fields()
+        for suffix in ("", "__startswith", "__key__startswith", "__isnull")
+        if page.lookup_allowed(f"{field.name}{suffix}", "x", request)
+        and field.name not in _filters(page, request)
+    }
+
+    assert allowed == set()
+
+
+def _filters(page: Any, request: HttpRequest) -> set[str]:
+    return {str(getattr(one, "parameter_name", one)) for one in page.get_list_filter(request)}
+
+
+def test_the_filters_of_all_lists_are_allowed() -> None:
+    request = RequestFactory().get("/admin/")
+    for page in admin.site._registry.values():
+        for one in page.get_list_filter(request):
+            name = getattr(one, "parameter_name", f"{one}__id__exact")
+            assert page.lookup_allowed(str(name), "1", request), (page, name)

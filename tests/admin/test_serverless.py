@@ -305,6 +305,19 @@ def test_a_payload_needs_a_permission_of_its_own() -> None:
 
 
 @pytest.mark.parametrize(
+    "query", ["headers__X-Trace__startswith=4", "payload__isnull=0", "result_body__isnull=0"]
+)
+def test_no_filter_tells_what_the_hidden_columns_contain(query: str) -> None:
+    accept(function_row("echo"), invocationID="order", headers={"X-Trace": "4711"})
+    person = User.objects.create_user("viewer", is_staff=True)
+    person.user_permissions.add(Permission.objects.get(codename="view_invocation"))
+    client = Client()
+    client.force_login(person)
+
+    assert client.get(f"{INVOCATIONS}?{query}").status_code == 400
+
+
+@pytest.mark.parametrize(
     ("group", "may"), [("viewer", False), ("operator", True), ("admin", True)]
 )
 def test_operators_read_payloads_and_viewers_do_not(group: str, may: bool) -> None:

@@ -15,6 +15,7 @@ from django.contrib.admin.views.main import ERROR_FLAG, ChangeList
 from django.core.exceptions import PermissionDenied
 from django.core.paginator import Paginator
 from django.db.models import QuerySet
+from django.db.models.constants import LOOKUP_SEP
 from django.forms.widgets import MediaDefiningClass
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
@@ -138,6 +139,29 @@ class PlatformModelAdmin(ModelAdmin):
     @override
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
         return RowList
+
+    @override
+    def lookup_allowed(self, lookup: str, value: str, request: HttpRequest) -> bool:
+        """Return whether a query of the list may contain `lookup`: only of its filters.
+
+        Django also allows conditions on all columns of the model, such as `payload__startswith`.
+        With them, a user could read a column that the pages hide, character by character.
+        """
+        column_name = lookup.partition(LOOKUP_SEP)[0]
+        names = {one.name for one in self.opts.get_fields()}
+        names |= {getattr(one, "attname", one.name) for one in self.opts.get_fields()}
+        if column_name in names and not self._is_of_filter(lookup, request):
+            return False
+        return bool(super().lookup_allowed(lookup, value, request))
+
+    def _is_of_filter(self, lookup: str, request: HttpRequest) -> bool:
+        for one in self.get_list_filter(request):
+            parameter = getattr(one, "parameter_name", None)
+            if lookup == parameter or (
+                isinstance(one, str) and lookup.startswith(f"{one}{LOOKUP_SEP}")
+            ):
+                return True
+        return False
 
     def deletion(self, rows: Sequence[Any]) -> Deletion:
         """Return the content of the page that confirms the deletion of `rows`."""

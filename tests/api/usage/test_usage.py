@@ -144,6 +144,9 @@ def test_pages_of_sums(api: Api) -> None:
         ("from=2026-12-01T10:30:00Z", "from"),
         ("from=2026-12-01T10:00:00", "from"),
         ("to=2026-13-01", "to"),
+        ("to=0001-01-01", "to"),
+        ("to=0001-01-01T00:00:00Z", "to"),
+        ("from=9999-12-31T22:00:00Z&to=9999-12-31T23:00:00Z", "from,to"),
         ("from=2026-12-02&to=2026-12-01", "from"),
         ("from=2020-01-01&to=2026-12-01", "from"),
         ("groupBy=price", "groupBy"),
@@ -159,7 +162,7 @@ def test_an_invalid_parameter_is_named(api: Api, query: str, field: str) -> None
         found = api.get(f"{path}?{query}")
 
         assert found.status == 400
-        assert [one["field"] for one in found.json["error"]["details"]] == [field]
+        assert [one["field"] for one in found.json["error"]["details"]] == field.split(",")
 
 
 @pytest.mark.parametrize(
@@ -170,6 +173,15 @@ def test_an_invalid_export_is_named(api: Api, query: str) -> None:
 
     assert found.status == 400
     assert [one["field"] for one in found.json["error"]["details"]] == [query.partition("=")[0]]
+
+
+def test_a_tenant_continues_only_after_its_own_records(api: Api, other: Tenant) -> None:
+    row = record(0)
+
+    found = of(other).get(f"{USAGE}/records?{PERIOD}&cursor={row.pk}")
+
+    assert found.status == 400  # As for an unknown id.
+    assert len(lines(api, f"{PERIOD}&cursor={row.pk}")) == 0
 
 
 def test_records_as_json_lines_continue_after_an_id(

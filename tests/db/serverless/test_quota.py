@@ -1,23 +1,33 @@
 """The limits of tenants for functions, workers, invocations and tokens."""
 
+import threading
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
+from typing import Any
 
 import pytest
+from django.db import connection
 
-from gpuplatform.errors import QuotaExceeded, QuotaShortage
+from gpuplatform.errors import QuotaExceeded, QuotaShortage, TenantSuspended
 from gpuplatform.operations.models import Operation
-from gpuplatform.tenancy.models import ApiToken
+from gpuplatform.tenancy.models import ApiToken, Tenant
+from gpuplatform.tenancy.phases import TenantPhase
 from gpuplatform.tenancy.selectors import tenant_by_name
 from gpuplatform.tenancy.services import token_create, token_revoke
 from serverless.loops.activator import Activator
 from serverless.models import Function, Invocation
 from serverless.phases import FailureClass, InvocationMode, InvocationState
 from serverless.queue.gateway import Queue
-from serverless.requests import FunctionCreate, InvocationCreate
+from serverless.requests import FunctionCreate, FunctionUpdate, InvocationCreate
 from serverless.selectors import workers_of
-from serverless.services.functions import function_create, function_request_deletion
+from serverless.services.functions import (
+    function_create,
+    function_request_deletion,
+    function_update,
+)
 from serverless.services.invocations import invocation_accept
+from serverless.services.workers import WorkerStart, worker_start
 from tests.factories.limits import limit
 from tests.factories.serverless import SPEC, Worker, accept, function_row
 from tests.factories.unit_rows import spec_row, stock_row
@@ -97,6 +107,27 @@ def test_a_repeated_call_is_not_queued_again_beyond_the_limit() -> None:
     assert again().invocation.state == InvocationState.QUEUED
 
 
+def test_a_repeated_call_of_a_suspended_tenant_is_not_queued_again() -> None:
+    function = function_row()
+    body = {"invocationID": "i1", "requestID": function.request_id, "payload": "x"}
+    request = InvocationCreate.parse({**body, "mode": InvocationMode.SYNC.value})
+    first = invocation_accept(tenant=function.tenant, body=request).invocation
+    rows = Invocation.objects.filter(pk=first.pk)
+    rows.update(
+        state=InvocationState.EXPIRED,
+        failure_class=FailureClass.CALLER_LEFT,
+        completed_at=first.accepted_at,
+    )
+    # The tenant is suspended after the API has checked it.
+    Tenant.objects.filter(pk=function.tenant_id).update(phase=TenantPhase.SUSPENDED)
+
+    with pytest.raises(TenantSuspended):
+        invocation_accept(tenant=function.tenant, body=request)
+
+    assert rows.get().state == InvocationState.EXPIRED
+    assert rows.get().repeated_calls == 0
+
+
 def test_tokens_count_until_they_are_revoked_or_expire() -> None:
     tenant = tenant_by_name()
     limit(tokens=1)
@@ -170,3 +201,47 @@ def test_concurrent_invocations_and_functions_stay_within_their_limits() -> None
     assert {type(one) for one in rejections} == {QuotaExceeded}
     assert Invocation.objects.count() == 5
     assert Function.objects.count() == 3
+
+
+@pytest.mark.django_db(transaction=True, serialized_rollback=True)
+def test_a_change_and_the_start_of_a_worker_lock_function_and_tenant_in_one_order(
+    queue: Queue, cluster: FakeCluster
+) -> None:
+    spec_row()
+    stock_row()
+    function = function_row("echo", maxWorkers=2)
+    limit(gpus=4, openOperations=5)
+    # The change has a lock and the start has a lock before either of them takes another one.
+    both = threading.Barrier(2)
+
+    def change() -> object:
+        body = FunctionUpdate.parse({"operationID": "change", "maxWorkers": 3})
+        with connection.execute_wrapper(_pausing(both, "FOR NO KEY UPDATE")):
+            return function_update(tenant=tenant_by_name(), request_id="echo", body=body)
+
+    def start() -> object:
+        with connection.execute_wrapper(_pausing(both, "FOR NO KEY UPDATE")):
+            return worker_start(function, observed=0)
+
+    changed, started = at_once([change, start])
+
+    assert not isinstance(changed, Exception), changed
+    assert started in {WorkerStart.CLAIMED, WorkerStart.CHANGED}
+
+
+def _pausing(both: threading.Barrier, part: str) -> Callable[..., Any]:
+    """Wait for the other thread after the first statement that contains `part`.
+
+    The other thread never arrives if this one has the lock that it waits for.
+    """
+    paused: list[str] = []
+
+    def execute(call: Callable[..., Any], sql: str, params: Any, many: bool, context: Any) -> Any:
+        result = call(sql, params, many, context)
+        if part in sql and not paused:
+            paused.append(sql)
+            with suppress(threading.BrokenBarrierError):
+                both.wait(2)
+        return result
+
+    return execute
