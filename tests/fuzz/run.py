@@ -26,6 +26,8 @@ FOR_USERS: Final = "^/api/v1/(?!operator/|serverless/invocations/[^/]+/replay$)"
 PUBLIC: Final = "$|health$|serverless/invocations/[^/]+/result$"
 """The root, health, and results, whose links are signed."""
 GUARDED: Final = f"^/api/v1/(?!{PUBLIC})"
+OF_ANY_TOKEN: Final = "me$|tokens(/|$)"
+"""The routes that any token may call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +43,7 @@ RUNS: Final = (
     Run(["operator"], FOR_OPERATORS),
     Run(["user"], FOR_USERS),
     Run(["user"], FOR_OPERATORS, is_refused=True),
-    Run(["operator"], f"{FOR_USERS}(?!{PUBLIC})", is_refused=True),
+    Run(["operator"], f"{FOR_USERS}(?!{PUBLIC}|{OF_ANY_TOKEN})", is_refused=True),
     Run([], GUARDED, is_refused=True),
 )
 REFUSED_SHARE: Final = 10
