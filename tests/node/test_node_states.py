@@ -1,4 +1,4 @@
-"""The states of real nodes: cordoned, tainted, not ready and drained."""
+"""The states of real nodes: cordoned, tainted, not ready, with a failed GPU, and drained."""
 
 from collections.abc import Iterator
 from datetime import timedelta
@@ -16,11 +16,11 @@ from tests.cluster.test_drains import drain, pods_on, state_of, work
 from tests.cluster.test_nodes import free_stock, see
 from tests.node.cluster import NodeCluster
 from tests.node.images import APP
-from tests.node.node import Node
+from tests.node.node import GPUS, Node
 from tests.node.pods import HTTP, address, describe
 from units.drain_states import DrainState
 from units.models import GpuUnit
-from units.phases import UnitPhase
+from units.phases import UnitPhase, UnitReason
 from units.selectors import stock_withheld
 
 pytestmark = [
@@ -54,6 +54,16 @@ def seen(units: Units, cause: StartupCause | None, seconds: float = 60.0) -> Non
         return list(stock_withheld(SPEC)) == ([cause] if cause else [])
 
     units.until(reached, seconds=seconds)
+
+
+def explained(units: Units, name: str, reason: UnitReason) -> None:
+    """Compare the nodes until the unit has the reason."""
+
+    def reached() -> bool:
+        see(units)
+        return units.row(name).reason == reason
+
+    units.until(reached)
 
 
 def place_of(units: Units, nodes: NodeCluster) -> Node:
@@ -111,6 +121,37 @@ def test_a_stopped_kubelet_withholds_stock_and_the_unit_answers(
 
     nodes.wait_until_ready()
     seen(restored, None)
+
+
+def test_a_failed_gpu_withholds_stock_and_the_unit_on_it_keeps_running(
+    restored: Units, nodes: NodeCluster
+) -> None:
+    """A unit needs all GPUs of a node, so that each node has one stock unit."""
+    restored.seed(2, gpu=GPUS, memory=MEMORY)
+    see(restored)
+    first, other = free_stock()
+    node = next(one for one in nodes.nodes if one.name == first.node)
+
+    node.set_gpu_health(3, is_healthy=False)
+    try:
+        seen(restored, StartupCause.GPUS_MISSING)
+        restored.create("a", image=APP, template=HTTP)
+        row = restored.settle("a", "Ready")
+        assert GpuUnit.objects.get(consumed_by=row.uid).node == other.node
+    finally:
+        node.set_gpu_health(3, is_healthy=True)
+    seen(restored, None)
+
+    node = next(one for one in nodes.nodes if one.name == other.node)
+    node.set_gpu_health(0, is_healthy=False)
+    try:
+        explained(restored, "a", UnitReason.GPUS_MISSING)
+        [pod] = restored.pods(row)
+        assert restored.row("a").phase == "Ready"
+        assert describe(address(pod))["hostname"] == pod["metadata"]["name"]
+    finally:
+        node.set_gpu_health(0, is_healthy=True)
+    explained(restored, "a", UnitReason.UNIT_READY)
 
 
 def test_a_drained_node_becomes_empty_and_its_unit_runs_on_the_other_one(
