@@ -16,7 +16,8 @@ COPY --from=packages /opt/venv /opt/venv
 WORKDIR /app
 COPY . .
 # The settings require these values. The image does not contain them.
-RUN GPUPLATFORM_SECRET_KEY=build GPUPLATFORM_ALLOWED_HOSTS=build GPUPLATFORM_DATA=/app/data \
+RUN GPUPLATFORM_SECRET_KEY="$(python -c 'import secrets; print(secrets.token_hex())')" \
+    GPUPLATFORM_ALLOWED_HOSTS=build GPUPLATFORM_DATA=/app/data \
     DATABASE_URL=postgres://build@127.0.0.1/build REDIS_URL=redis://127.0.0.1 KUBE_MODE=off \
     python manage.py collectstatic --no-input --verbosity 0 \
     && python -m compileall -q gpuplatform inventory units serverless
