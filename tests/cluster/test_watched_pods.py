@@ -44,7 +44,8 @@ def is_marked_by_its_pod(
 def test_a_pods_event_marks_its_unit_and_its_pool(
     pools: Pools, units: Units, watching: threading.Event
 ) -> None:
-    pools.create("a")
+    # The API creates no pool in the namespace of a tenant.
+    pools.by_hand("a", {"specName": "g1.1", "replicas": 1})
     pools.settle("a", "Ready")
     units.seed(1)
     units.create("b")
