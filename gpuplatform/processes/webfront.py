@@ -107,7 +107,8 @@ class _Response:
 
     @staticmethod
     def _write(_body: bytes) -> None:
-        raise NotImplementedError("the application returns the body")
+        """Reject the write callable of WSGI: Django returns the body."""
+        raise RuntimeError("The application must return the body, and not write it.")
 
     def add_length(self) -> None:
         """Add the length of a body that is complete, if the application has not added it."""

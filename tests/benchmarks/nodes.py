@@ -24,8 +24,8 @@ PRODUCTS: Final = ("NVIDIA-H100-80GB-HBM3", "NVIDIA-A100-SXM4-80GB")
 def fill() -> None:
     """Insert the rows."""
     from tests.factories.inventory import pool_row  # noqa: PLC0415 - after Django is set up
-    from tests.factories.node_rows import node_row, pod_of  # noqa: PLC0415
-    from tests.factories.unit_rows import spec_row, stock_row, unit_row  # noqa: PLC0415
+    from tests.factories.node_rows import node_row, pod_of  # noqa: PLC0415 - after Django is set up
+    from tests.factories.unit_rows import spec_row, stock_row, unit_row  # noqa: PLC0415 - after Django is set up
 
     for product in PRODUCTS:
         spec_row(product[7:11].lower(), product=product, gpu=1)
@@ -56,12 +56,12 @@ def main() -> None:
     asked = parser.parse_args()
     with database():
         from django.contrib.auth.models import User  # noqa: PLC0415 - after Django is set up
-        from django.test import Client  # noqa: PLC0415
-        from django.urls import reverse  # noqa: PLC0415
+        from django.test import Client  # noqa: PLC0415 - after Django is set up
+        from django.urls import reverse  # noqa: PLC0415 - after Django is set up
 
-        from inventory.models import Node  # noqa: PLC0415
-        from tests.benchmarks.admin import MAX_MS, MAX_QUERIES, Page, measure  # noqa: PLC0415
-        from tests.benchmarks.bench import describe_machine, say  # noqa: PLC0415
+        from inventory.models import Node  # noqa: PLC0415 - after Django is set up
+        from tests.benchmarks.admin import MAX_MS, MAX_QUERIES, Page, measure  # noqa: PLC0415 - after Django is set up
+        from tests.benchmarks.bench import describe_machine, say  # noqa: PLC0415 - after Django is set up
 
         fill()
         describe_machine(f"{NODES} nodes, {NODES * GPUS} GPUs")

@@ -49,14 +49,14 @@ def load_words() -> str:
 
 def grants() -> None:
     """The duration of a grant, of a request that joins the queue, and of a read of its place."""
-    from tests.benchmarks.queue_rows import (  # noqa: PLC0415
+    from tests.benchmarks.queue_rows import (  # noqa: PLC0415 - after Django is set up
         ask,
         clear,
         reads_of_places,
         stock,
         times_between_grants,
     )
-    from units.services import matcher  # noqa: PLC0415
+    from units.services import matcher  # noqa: PLC0415 - after Django is set up
 
     clear()
     took = [ask(f"waiting-{n}", n % TENANTS, waits=True)[1] for n in range(WAITING)]
@@ -86,7 +86,7 @@ def creates() -> None:
 
 
 def _creates(name: str, waiting: str) -> float:
-    from tests.benchmarks.queue_rows import ask, clear, stock, wait_for_other_stock  # noqa: PLC0415
+    from tests.benchmarks.queue_rows import ask, clear, stock, wait_for_other_stock  # noqa: PLC0415 - after Django is set up
 
     clear()
     if waiting:
@@ -105,7 +105,7 @@ def _creates(name: str, waiting: str) -> float:
 
 def matcher_day() -> None:
     """A day through the matcher on PostgreSQL, beside the pure order."""
-    from tests.benchmarks.queue_matcher_day import compare  # noqa: PLC0415
+    from tests.benchmarks.queue_matcher_day import compare  # noqa: PLC0415 - after Django is set up
 
     for line in compare():
         say(line)

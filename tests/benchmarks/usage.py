@@ -56,7 +56,7 @@ def insert(records: int) -> None:
     """Insert the tenants and the records, and update the statistics of the table."""
     from django.db import connection  # noqa: PLC0415 - needs the settings
 
-    from gpuplatform.tenancy.models import Tenant  # noqa: PLC0415
+    from gpuplatform.tenancy.models import Tenant  # noqa: PLC0415 - after Django is set up
 
     names = [f"bench-{n:04d}" for n in range(TENANTS)]
     Tenant.objects.bulk_create([Tenant(name=name, namespace=name) for name in names])
@@ -90,7 +90,7 @@ def insert(records: int) -> None:
 
 def measure(name: str, tenants: Sequence[str | None], groups: Sequence[str]) -> None:
     """Print the duration of the sums of a random month, for each tenant of `tenants`."""
-    from gpuplatform.usage.selectors import GroupBy, Period, usage_sums  # noqa: PLC0415
+    from gpuplatform.usage.selectors import GroupBy, Period, usage_sums  # noqa: PLC0415 - after Django is set up
 
     dice, took, rows = random.Random(1), [], 0
     for tenant in tenants:

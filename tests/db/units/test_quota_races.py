@@ -149,7 +149,7 @@ def test_a_change_of_limits_waits_for_a_create_of_a_tenant_without_limits(
     def paused(*args: object) -> GpuUnit:
         inserted.set()
         assert proceed.wait(20)
-        return insert(*args)  # type: ignore[arg-type]
+        return insert(*args)  # type: ignore[arg-type]  # passed on unchanged
 
     monkeypatch.setattr(unit_services, "_insert", paused)
     monkeypatch.setitem(quota._CHANGED, "test", lambda number: seen.append(held([number])[number]))
