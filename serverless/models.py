@@ -10,6 +10,7 @@ from typing_extensions import override
 
 from gpuplatform.operations.models import Operation
 from gpuplatform.tenancy.models import Tenant
+from serverless.core.ids import function_id
 from serverless.core.spec import FunctionSpec
 from serverless.phases import BLOCKING_REASONS, FunctionPhase, InvocationMode, InvocationState
 from serverless.webhook_phases import WebhookState
@@ -43,6 +44,12 @@ class Function(models.Model):
     The spec is stored in this row and not in the cluster.
     """
 
+    id = models.BigIntegerField(
+        primary_key=True,
+        default=function_id,
+        editable=False,
+        help_text="Number in the names of workers, subjects and Secrets.",
+    )
     tenant = models.ForeignKey(
         Tenant, on_delete=models.PROTECT, help_text="Tenant that owns the function."
     )

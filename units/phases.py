@@ -5,9 +5,10 @@ from typing import Final
 
 from django.db.models import TextChoices
 
+from gpuplatform.formats import namespaces
 from gpuplatform.lifecycle.explanations import ExplainedReason, Explanation, explanations
 from gpuplatform.lifecycle.transition import PhaseTable
-from gpuplatform.workloads import namespaces, owner
+from gpuplatform.workloads import owner
 from gpuplatform.workloads.causes import DELAY_CAUSES, END_CAUSES, NODE_CAUSES
 
 STOCK_NAMESPACE: Final = namespaces.STOCK_NAMESPACE

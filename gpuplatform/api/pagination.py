@@ -5,8 +5,6 @@ are inserted or deleted, and the cost of a page does not depend on its position.
 encrypted, because ids count the rows of all tenants.
 """
 
-import base64
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeVar
@@ -24,8 +22,6 @@ MAX_PAGE_BYTES: Final = 1024 * 1024
 """Size of the rows in JSON after which a page ends, also if it has less than `limit` rows. A row
 has less than 1 MiB, so that a response has less than 2 MiB."""
 _PURPOSE: Final = "cursor"
-_PLAIN_CURSOR: Final = re.compile(r"1\.([1-9][0-9]{0,17})")
-"""The cursors of the release before they were encrypted, which clients may still have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,10 +97,7 @@ def decode_cursor(cursor: str) -> int:
         InvalidSpec: If the cursor is invalid.
     """
     try:
-        padded = cursor + "=" * (-len(cursor) % 4)
-        plain = base64.b64decode(padded.encode("ascii"), altchars=b"-_", validate=True)
-        match = _PLAIN_CURSOR.fullmatch(plain.decode("ascii", "replace"))
-        return int(match[1]) if match else opened(cursor, _PURPOSE)
+        return opened(cursor, _PURPOSE)
     except ValueError as error:
         raise _bad_cursor() from error
 

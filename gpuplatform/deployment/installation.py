@@ -6,6 +6,7 @@ The objects are namespaces, priority classes and custom resource definitions.
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
+from gpuplatform.formats.namespaces import POOL_NAMESPACE, STOCK_NAMESPACE
 from gpuplatform.kube.kinds import (
     CUSTOM_RESOURCE_DEFINITION,
     NAMESPACE,
@@ -17,7 +18,6 @@ from gpuplatform.planning.ownership import MANAGED_BY_LABEL, MANAGER
 from gpuplatform.workloads.pods import STOCK_PRIORITY_CLASS, UNIT_PRIORITY_CLASS
 from inventory.core.crd import STOCK_POOL_CRD
 from units.core.crd import GPU_UNIT_CRD
-from units.phases import STOCK_NAMESPACE
 
 DEFAULT_TENANT_NAMESPACE = "runtime-instance"
 
@@ -56,7 +56,9 @@ def manifests(
 ) -> Iterator[tuple[ResourceKind, Manifest]]:
     """Yield all objects with their kinds, in the order in which they must be applied."""
     yield NAMESPACE, named_object(NAMESPACE, system_namespace)
-    for name in (STOCK_NAMESPACE, DEFAULT_TENANT_NAMESPACE, *pool_namespaces):
+    for name in dict.fromkeys(
+        (STOCK_NAMESPACE, DEFAULT_TENANT_NAMESPACE, POOL_NAMESPACE, *pool_namespaces)
+    ):
         yield NAMESPACE, _workload_namespace(name)
     for name, value, policy, description in _PRIORITY_CLASSES:
         fields = {"value": value, "preemptionPolicy": policy, "description": description}

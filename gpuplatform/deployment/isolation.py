@@ -10,9 +10,9 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from gpuplatform.deployment.installation import DEFAULT_TENANT_NAMESPACE, named_object
+from gpuplatform.formats.namespaces import POOL_NAMESPACE, STOCK_NAMESPACE
 from gpuplatform.kube.kinds import GROUP, NETWORK_POLICY, Manifest, ResourceKind
 from gpuplatform.workloads.labels import FUNCTION_LABEL
-from units.phases import STOCK_NAMESPACE
 
 QUEUE_PORT: Final = 4222
 """The port of NATS."""
@@ -95,7 +95,7 @@ def policies(
 ) -> Iterator[tuple[ResourceKind, Manifest]]:
     """Yield the policies of the namespaces of stock, of the default tenant and of pools."""
     yield NETWORK_POLICY, stock_policy()
-    for namespace in pool_namespaces:
+    for namespace in dict.fromkeys((POOL_NAMESPACE, *pool_namespaces)):
         yield NETWORK_POLICY, unit_policy(namespace)
     yield NETWORK_POLICY, unit_policy(DEFAULT_TENANT_NAMESPACE)
     yield NETWORK_POLICY, worker_policy(DEFAULT_TENANT_NAMESPACE, addresses)

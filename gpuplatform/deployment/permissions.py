@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import Final
 
 from gpuplatform.deployment.installation import DEFAULT_TENANT_NAMESPACE, named_object
+from gpuplatform.formats.namespaces import POOL_NAMESPACE, STOCK_NAMESPACE
 from gpuplatform.kube.kinds import (
     ACTIVATOR_LEASE,
     CLUSTER_ROLE,
@@ -39,8 +40,6 @@ from gpuplatform.kube.kinds import (
     Manifest,
     ResourceKind,
 )
-from inventory.requests.pools import DEFAULT_NAMESPACE
-from units.phases import STOCK_NAMESPACE
 
 PREFIX: Final = "gpu-platform"
 
@@ -63,7 +62,7 @@ class Place(StrEnum):
 
 
 NAMESPACES: Final[Mapping[Place, tuple[str, ...]]] = {
-    Place.WORKLOADS: (DEFAULT_NAMESPACE, STOCK_NAMESPACE, DEFAULT_TENANT_NAMESPACE),
+    Place.WORKLOADS: (POOL_NAMESPACE, STOCK_NAMESPACE, DEFAULT_TENANT_NAMESPACE),
     Place.STOCK: (STOCK_NAMESPACE,),
     Place.TENANTS: (DEFAULT_TENANT_NAMESPACE,),
 }

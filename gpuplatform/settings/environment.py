@@ -18,6 +18,7 @@ from typing_extensions import override
 
 from gpuplatform.formats.image import image_reference
 from gpuplatform.formats.names import dns_label, dns_subdomain
+from gpuplatform.formats.namespaces import POOL_NAMESPACE, reserved_error
 from gpuplatform.images import PLATFORM_IMAGE, RESERVATION_IMAGE
 from gpuplatform.settings.oidc import OidcSettings
 
@@ -61,10 +62,10 @@ class Environment(OidcSettings):
         default="gpu-platform", description="Namespace of the Leases and of the epoch."
     )
     gpuplatform_pool_namespaces: str = Field(
-        default="",
-        description="Namespaces in which stock pools can be created, separated by commas. Empty"
-        " allows all namespaces that belong neither to Kubernetes, nor to the platform, nor to a"
-        " tenant. Stock pools that exist in other namespaces are kept.",
+        default=POOL_NAMESPACE,
+        description="Namespaces in which stock pools can be created, separated by commas. None of"
+        " them may belong to Kubernetes, such as `default`, to the platform or to a tenant. Stock"
+        " pools that exist in other namespaces are kept.",
     )
     gpuplatform_sidecar_image: str = Field(
         default=PLATFORM_IMAGE,
@@ -236,11 +237,14 @@ class Environment(OidcSettings):
     @field_validator("gpuplatform_pool_namespaces")
     @classmethod
     def _are_namespaces(cls, names: str) -> str:
-        return ",".join(dict.fromkeys(map(dns_label, _parts(names))))
+        found = tuple(dict.fromkeys(map(dns_label, _parts(names))))
+        for error in filter(None, (reserved_error(one, system_namespace="") for one in found)):
+            raise ValueError(error)
+        return ",".join(found)
 
     @property
     def pool_namespaces(self) -> tuple[str, ...]:
-        """The namespaces in which stock pools can be created, or an empty tuple for any."""
+        """The namespaces in which stock pools can be created, at least one."""
         return tuple(_parts(self.gpuplatform_pool_namespaces))
 
     @field_validator("gpuplatform_webhook_networks", "gpuplatform_trusted_proxies")

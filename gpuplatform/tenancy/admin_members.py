@@ -25,6 +25,7 @@ from gpuplatform.adminkit.lists.model_admin import (
 )
 from gpuplatform.tenancy.models import Membership, Tenant, member_name
 from gpuplatform.tenancy.permissions import Role
+from gpuplatform.tenancy.phases import TenantPhase
 from gpuplatform.tenancy.services import member_set
 
 _SHOWN: Final = 20
@@ -35,7 +36,9 @@ ROLES_HELP: Final = "The role limits the scopes of the tokens that the member ow
 class MemberForm(ModelForm):
     """The form for the role of a user, or of a group of the identity provider, in a tenant."""
 
-    tenant = forms.ModelChoiceField(Tenant.objects.order_by("name"), empty_label="Select…")
+    tenant = forms.ModelChoiceField(
+        Tenant.objects.exclude(phase=TenantPhase.DELETED).order_by("name"), empty_label="Select…"
+    )
     user = forms.ModelChoiceField(
         User.objects.order_by("username"),
         required=False,

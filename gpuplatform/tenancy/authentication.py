@@ -82,7 +82,7 @@ class CallerPermission(BasePermission):
         Raises:
             Unauthenticated: If the request has no valid token and requires one.
             NotAllowed: If the token does not have a permission that the route requires.
-            TenantSuspended: If a token of a tenant that is not active changes something.
+            TenantSuspended: If a token of a tenant that is not active changes more than a token.
         """
         needed = needed_of(request)
         if Permission.PUBLIC in needed:
@@ -100,7 +100,9 @@ class CallerPermission(BasePermission):
                 " tenant or an operator for one."
             )
             raise NotAllowed(msg)
-        if request.method not in SAFE_METHODS and caller.token:
+        # A tenant that is not active can still revoke a token that became known to others.
+        is_own = Permission.TOKEN in needed
+        if request.method not in SAFE_METHODS and caller.token and not is_own:
             tenant = caller.token.tenant
             if tenant.phase != TenantPhase.ACTIVE:
                 raise tenant_suspended(tenant)

@@ -185,7 +185,7 @@ class Serverless(SpecModel):
     """The settings of a GPU unit that is a worker of a function."""
 
     function_id: int = Field(
-        alias="functionID", ge=1, le=2**53 - 1, description="ID of the function.", examples=[1]
+        alias="functionID", ge=1, le=10**18 - 1, description="ID of the function.", examples=[1]
     )
     tenant: Annotated[str, AfterValidator(names.dns_label)] = Field(
         json_schema_extra={"pattern": f"^{names.DNS_LABEL}$", "maxLength": names.LABEL_MAX},

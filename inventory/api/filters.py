@@ -7,10 +7,11 @@ from pydantic import Field
 from typing_extensions import override
 
 from gpuplatform.api.query import DeletionQuery, PageQuery, Query, Several
+from gpuplatform.formats.namespaces import POOL_NAMESPACE
 from gpuplatform.operations.api.resources import ResourcesQuery, RowT
 from inventory.models import GpuSpec
 from inventory.phases import PoolPhase
-from inventory.requests.pools import DEFAULT_NAMESPACE, Namespace
+from inventory.requests.pools import Namespace
 
 
 class PoolsQuery(ResourcesQuery):
@@ -34,7 +35,7 @@ class PoolQuery(Query):
     """The namespace of a stock pool."""
 
     namespace: Namespace = Field(
-        default=DEFAULT_NAMESPACE, description="Namespace of the stock pool."
+        default=POOL_NAMESPACE, description="Namespace of the stock pool."
     )
 
 

@@ -6,12 +6,11 @@ from typing import Annotated, Any, Final
 from pydantic import ConfigDict, Field
 from typing_extensions import override
 
+from gpuplatform.formats.namespaces import POOL_NAMESPACE
 from gpuplatform.formats.request import ChangeBody, DnsLabel, OperationBody, OwnName
 from gpuplatform.workloads.template import EndlessTemplate, Image, Replicas
 from inventory.core.names import generated_pool_name
 from inventory.core.spec import PoolPlacement, StockPoolSpec
-
-DEFAULT_NAMESPACE = "default"
 
 PoolName = Annotated[
     OwnName,
@@ -25,7 +24,7 @@ Namespace = Annotated[
     DnsLabel,
     Field(
         description="Kubernetes namespace of the stock pool.",
-        examples=[DEFAULT_NAMESPACE],
+        examples=[POOL_NAMESPACE],
     ),
 ]
 
@@ -38,7 +37,7 @@ class PoolAddress(OperationBody):
     """
 
     name: PoolName | None = None
-    namespace: Namespace = DEFAULT_NAMESPACE
+    namespace: Namespace = POOL_NAMESPACE
 
 
 _ADDRESS = frozenset(declared.alias or name for name, declared in PoolAddress.model_fields.items())

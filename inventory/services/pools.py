@@ -10,6 +10,7 @@ from django.db.models import QuerySet
 from django.db.models.functions import Now
 
 from gpuplatform.errors import FieldError, InvalidSpec, PhaseConflict
+from gpuplatform.formats.namespaces import reserved_error
 from gpuplatform.kube.kinds import STOCK_POOL
 from gpuplatform.operations.models import Operation
 from gpuplatform.operations.registry import Done, Failed
@@ -26,7 +27,6 @@ from gpuplatform.queueing import Queue, enqueue_after_commit
 from gpuplatform.reconciliation.leases import mark_due
 from gpuplatform.reconciliation.mirror import request_deletion
 from gpuplatform.tenancy.models import Tenant
-from gpuplatform.workloads.namespaces import reserved_error
 from inventory.mirror import POOL_MIRROR, spec_columns
 from inventory.models import StockPool
 from inventory.requests.pools import StockPoolCreate, StockPoolPatch
@@ -192,7 +192,7 @@ def _check_namespace(namespace: str) -> None:
     error = reserved_error(namespace, system_namespace=system_namespace)
     if not error and Tenant.objects.filter(namespace=namespace).exists():
         error = f"The namespace '{namespace}' belongs to a tenant. Choose another one."
-    if not error and allowed and namespace not in allowed:
+    if not error and namespace not in allowed:
         error = f"Stock pools can be created in these namespaces only: {', '.join(allowed)}."
     if error:
         raise InvalidSpec(f"namespace: {error}", details=[FieldError("namespace", error)])

@@ -190,7 +190,7 @@ class TestPools:
         assert [response.headers["Location"] for response in responses] == (
             [address(pool, "change", pool.pk)] * 2
         )
-        assert (pool.namespace, pool.name) == ("default", "h100")
+        assert (pool.namespace, pool.name) == ("runtime-pools", "h100")
         assert pool.spec["template"]["envs"] == [FROM_SECRET]
         assert (pool.spec["resourceName"], pool.spec["resources"]) == (
             "amd.com/gpu",
@@ -288,7 +288,7 @@ class TestUnits:
         assert numbers(page.context["consequence"]) == [3, 2, 3, 1]
         assert kinds() == ["unit.delete"] * 3
         assert set(Operation.objects.values_list("tenant__name", flat=True)) == {
-            "default",
+            "runtime-pools",
             "other",
         }
 

@@ -62,7 +62,7 @@ def test_changes_are_found_by(operator_client: Client, rows: Rows, query: dict[s
     text = page(operator_client, **query)
 
     assert "trainer" in text
-    assert "default/other" not in text
+    assert "runtime-pools/other" not in text
     assert "runtime-instance/other" not in text
 
 

@@ -43,7 +43,12 @@ def part(client: Client, row: GpuUnit | StockPool, **headers: str) -> str:
 
 def owned(name: str, owner: str, label: dict[str, str], **more: Any) -> dict[str, Any]:
     owners = [{"uid": owner, "controller": True}]
-    metadata = {"name": name, "namespace": "default", "labels": label, "ownerReferences": owners}
+    metadata = {
+        "name": name,
+        "namespace": "runtime-pools",
+        "labels": label,
+        "ownerReferences": owners,
+    }
     return {"metadata": {**metadata, "uid": f"uid-of-{name}"}, **more}
 
 
@@ -54,9 +59,14 @@ def a_failing_pool(cluster: FakeCluster, rows: Rows) -> StockPool:
     env = [{"name": "TOKEN", "value": SECRET}]
     spec = {"specName": "g1.1", "template": {"envs": env}}
     notes = {"kubectl.kubernetes.io/last-applied-configuration": SECRET}
-    metadata = {"name": "h100", "namespace": "default", "uid": pool.uid, "annotations": notes}
+    metadata = {
+        "name": "h100",
+        "namespace": "runtime-pools",
+        "uid": pool.uid,
+        "annotations": notes,
+    }
     cluster.put(STOCK_POOL, {"metadata": metadata, "spec": spec})
-    resource = cluster.get(STOCK_POOL, "h100", namespace="default")
+    resource = cluster.get(STOCK_POOL, "h100", namespace="runtime-pools")
     assert resource is not None
     uid = resource["metadata"]["uid"]
     StockPool.objects.filter(pk=pool.pk).update(uid=uid)
@@ -70,7 +80,7 @@ def a_failing_pool(cluster: FakeCluster, rows: Rows) -> StockPool:
     pod_uid = cluster.put(POD, {**pod, "status": status})["metadata"]["uid"]
     about = {"kind": "Pod", "name": "pod-1", "uid": pod_uid}
     event = {"type": "Warning", "reason": "FailedPull", "message": "manifest unknown", "count": 9}
-    place = {"metadata": {"name": "e-1", "namespace": "default"}, "involvedObject": about}
+    place = {"metadata": {"name": "e-1", "namespace": "runtime-pools"}, "involvedObject": about}
     cluster.put(EVENT, {**place, **event, "lastTimestamp": "2026-01-31T12:00:00Z"})
     cluster.logs = {"pod-1": "line of the log\n"}
     return StockPool.objects.get(pk=pool.pk)
@@ -106,7 +116,7 @@ def test_the_newest_events_are_shown_and_others_are_folded(
         cluster.put(
             EVENT,
             {
-                "metadata": {"name": f"more-{number}", "namespace": "default"},
+                "metadata": {"name": f"more-{number}", "namespace": "runtime-pools"},
                 "involvedObject": {"kind": "StockPool", "name": "h100", "uid": pool.uid},
                 "message": f"number {number}.",
                 "lastTimestamp": f"2026-01-31T13:00:{number:02d}Z",
@@ -131,7 +141,7 @@ def test_the_page_of_an_operation_shows_its_object_to_permitted_users(
 
     text = operator_client.get(url).content.decode()
 
-    assert "StockPool default/h100" in text
+    assert "StockPool runtime-pools/h100" in text
     assert "ImagePullBackOff: Back-off pulling image" in text
     for one, has_part in ((job, True), (gone, False)):
         page = operator_client.get(reverse("admin:operations_operation_change", args=[one.pk]))
@@ -217,7 +227,7 @@ def test_objects_of_another_resource_of_that_name_are_not_shown(
     pool = rows.pool(name="h100")
     label = {POOL_LABEL: "h100"}
     cluster.put(DEPLOYMENT, owned("pool-h100", "uid-of-another", label, spec={"replicas": 1}))
-    cluster.put(GPU_UNIT, {"metadata": {"name": "h100", "namespace": "default"}})
+    cluster.put(GPU_UNIT, {"metadata": {"name": "h100", "namespace": "runtime-pools"}})
 
     section = operator_client.get(part_url(pool)).context["cluster"]
 
@@ -323,7 +333,7 @@ def test_hostile_text_of_the_cluster_is_escaped(
     cluster.put(
         EVENT,
         {
-            "metadata": {"name": "e-2", "namespace": "default"},
+            "metadata": {"name": "e-2", "namespace": "runtime-pools"},
             "involvedObject": {"kind": hostile_text, "name": hostile_text, "uid": pool.uid},
             "reason": hostile_text,
             "message": hostile_text,

@@ -125,7 +125,7 @@ def a_pool_without_a_row(cluster: FakeCluster) -> None:
 
 def a_pool_that_is_lost(cluster: FakeCluster) -> None:
     finished(accept_create(name="lost"))
-    cluster.remove(STOCK_POOL, "lost", namespace="default")
+    cluster.remove(STOCK_POOL, "lost", namespace="runtime-pools")
 
 
 @pytest.mark.parametrize(
@@ -142,8 +142,8 @@ def a_pool_that_is_lost(cluster: FakeCluster) -> None:
         (a_unit_whose_stock_is_not_consumed, "leaked", f"{NAMESPACE}/a"),
         (two_units_with_one_source, "doubled", f"{NAMESPACE}/b"),
         (an_operation_that_made_two, "doubled", f"{NAMESPACE}/twin"),
-        (a_pool_without_a_row, "leaked", "default/secret"),
-        (a_pool_that_is_lost, "lost", "default/lost"),
+        (a_pool_without_a_row, "leaked", "runtime-pools/secret"),
+        (a_pool_that_is_lost, "lost", "runtime-pools/lost"),
     ],
     ids=lambda one: getattr(one, "__name__", ""),
 )
@@ -248,7 +248,7 @@ def test_a_dry_run_prints_what_would_be_done(cluster: FakeCluster) -> None:
     assert f"GPUUnit {STOCK_NAMESPACE}/{stock.name}\n" in output
     assert f"  create Deployment {STOCK_NAMESPACE}/unit-{stock.name}\n" in output
     assert "  status: Progressing StockNotReady\n" in output
-    assert "StockPool default/p\n" in output
+    assert "StockPool runtime-pools/p\n" in output
     assert "2 resources differ." in output
     assert cluster.writes == []
     assert not GpuUnit.objects.exclude(due_at=None).exists()

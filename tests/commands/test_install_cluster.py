@@ -62,7 +62,12 @@ def test_it_applies_namespaces_first_and_everything_once(cluster: FakeCluster) -
 
     install()
 
-    assert cluster.names(NAMESPACE) == ["gpu-platform", "runtime-instance", "runtime-stock"]
+    assert cluster.names(NAMESPACE) == [
+        "gpu-platform",
+        "runtime-instance",
+        "runtime-pools",
+        "runtime-stock",
+    ]
     assert cluster.names(PRIORITY_CLASS) == ["gpu-platform-stock", "gpu-platform-unit"]
     assert cluster.names(CUSTOM_RESOURCE_DEFINITION) == [
         "gpuunits.runtime.lokiwager.io",
@@ -78,14 +83,13 @@ def test_it_applies_namespaces_first_and_everything_once(cluster: FakeCluster) -
 
 def test_it_prepares_the_namespaces_of_pools(cluster: FakeCluster, settings: Settings) -> None:
     establish(cluster)
-    settings.POOL_NAMESPACES = ("default", "pools")
+    settings.POOL_NAMESPACES = ("runtime-pools", "pools")
 
     install("--accounts")
 
     found = cluster.get(NAMESPACE, "pools")
     assert found is not None
     assert found["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "baseline"
-    assert cluster.get(NAMESPACE, "default") is None
     assert cluster.get(NETWORK_POLICY, "gpu-platform-units", namespace="pools") is not None
     bindings = cluster.list(ROLE_BINDING, namespace="pools").items
     assert {one["roleRef"]["name"].rpartition("-")[2] for one in bindings} == {"workloads"}

@@ -114,7 +114,7 @@ def test_a_dry_run_prints_the_actions_and_changes_nothing(cluster: FakeCluster) 
 
     output = recover("--dry-run")
 
-    assert "default/a" in output
+    assert "runtime-pools/a" in output
     assert "Nothing was changed." in output
     assert not Operation.objects.exists()
     assert not StockPool.objects.exists()
@@ -162,9 +162,9 @@ def test_a_pool_that_the_cluster_does_not_have_is_closed_by_the_next_pass(
     cluster: FakeCluster,
 ) -> None:
     made(name="a")
-    cluster.remove(STOCK_POOL, "a", namespace="default")
+    cluster.remove(STOCK_POOL, "a", namespace="runtime-pools")
 
-    assert "default/a: not in the cluster" in recover()
+    assert "runtime-pools/a: not in the cluster" in recover()
     reconciliation.run(POOLS, StockPool.objects.get().id)
 
     assert StockPool.objects.get().deleted_at is not None
@@ -178,7 +178,7 @@ def test_a_new_cluster_with_lower_versions_is_imported(
     made(name="b")
     StockPool.objects.update(resource_version=1_000_000, phase="Ready")
     kept = StockPool.objects.get(name="b")
-    cluster.remove(STOCK_POOL, "a", namespace="default")
+    cluster.remove(STOCK_POOL, "a", namespace="runtime-pools")
     recover()
 
     for row in StockPool.objects.filter(due_at__isnull=False):
@@ -193,13 +193,13 @@ def test_a_new_cluster_with_lower_versions_is_imported(
 def test_a_pool_that_a_restored_cluster_brings_back_counts_again(cluster: FakeCluster) -> None:
     made(name="a")
     backed_up = cluster.get_pool("a")
-    cluster.remove(STOCK_POOL, "a", namespace="default")
+    cluster.remove(STOCK_POOL, "a", namespace="runtime-pools")
     StockPool.objects.update(due_at=Now())
     reconciliation.run(POOLS, StockPool.objects.get().id)
     assert StockPool.objects.get().deleted_at is not None
     cluster.put(STOCK_POOL, backed_up)
 
-    assert "default/a: its row was closed; it is opened again" in recover()
+    assert "runtime-pools/a: its row was closed; it is opened again" in recover()
 
     row = StockPool.objects.get()
     assert (row.deleted_at, row.deletion_requested_at) == (None, None)
@@ -215,7 +215,7 @@ def test_a_restored_pool_waits_for_an_open_create_of_its_name(
     accept_create(**create_body(name="a"))
     cluster.put(STOCK_POOL, backed_up)
 
-    assert "default/a: an open operation uses its name" in recover()
+    assert "runtime-pools/a: an open operation uses its name" in recover()
 
     assert StockPool.objects.filter(deleted_at=None).get().uid == ""
 

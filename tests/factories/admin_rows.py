@@ -41,7 +41,7 @@ class Rows:
                 "error_code": "name_conflict" if failed else "",
                 "error_message": "The name is in use." if failed else "",
                 "object_kind": "StockPool",
-                "object_namespace": "default",
+                "object_namespace": "runtime-pools",
                 "object_name": "h100",
                 "created_at": moment,
                 "updated_at": moment,
@@ -82,7 +82,7 @@ class Rows:
         return StockPool.objects.create(
             **{
                 "tenant": self._tenant,
-                "namespace": "default",
+                "namespace": "runtime-pools",
                 "name": f"pool-{number}",
                 "uid": f"uid-{number}",
                 "phase": phase,

@@ -38,7 +38,7 @@ def pool_resource(
         "kind": STOCK_POOL.kind,
         "metadata": {
             "name": name,
-            "namespace": "default",
+            "namespace": "runtime-pools",
             "uid": POOL_UID,
             "generation": 1,
             "resourceVersion": "7",
@@ -127,7 +127,7 @@ def accept_delete(name: str, *, operation_id: str = "") -> Accepted:
     return pool_request_deletion(
         tenant=tenant_by_name(),
         operation_id=operation_id or f"del-{next(_numbers)}",
-        namespace="default",
+        namespace="runtime-pools",
         name=name,
     )
 
@@ -136,7 +136,7 @@ def pool_row(**changes: Any) -> StockPool:
     """Insert the row of a pool that was created with kubectl."""
     number = next(_numbers)
     columns: dict[str, Any] = {
-        "namespace": "default",
+        "namespace": "runtime-pools",
         "name": f"row-{number}",
         "uid": str(uuid.uuid4()),
         "spec": {"specName": "g1.1", "replicas": 2},

@@ -96,7 +96,7 @@ class FakeCluster(Cluster):
     def get_pool(self, name: str) -> Manifest:
         """Return the stock pool in the default namespace, without a call."""
         with self._lock:
-            return deepcopy(self._objects[_key(STOCK_POOL, "default", name)])
+            return deepcopy(self._objects[_key(STOCK_POOL, "runtime-pools", name)])
 
     def names(self, kind: ResourceKind) -> list[str]:
         """Return the names of all objects of a kind."""

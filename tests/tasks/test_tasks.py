@@ -257,8 +257,8 @@ def test_reconcile_all_finds_what_the_watch_missed(cluster: FakeCluster, broker:
     run_operation(accept_create(name="b").operation.id)
     work_off(cluster)
     cluster.put(STOCK_POOL, pool_resource("by-hand", replicas=0))
-    cluster.remove(STOCK_POOL, "a", namespace="default")
-    cluster.remove(DEPLOYMENT, "pool-b", namespace="default")
+    cluster.remove(STOCK_POOL, "a", namespace="runtime-pools")
+    cluster.remove(DEPLOYMENT, "pool-b", namespace="runtime-pools")
 
     reconcile_all()
     work_off(cluster)

@@ -8,6 +8,7 @@ import yaml
 from gpuplatform.deployment.installation import CRDS, file_name
 from gpuplatform.deployment.isolation import stock_policy, unit_policy, worker_policy
 from gpuplatform.deployment.permissions import ACCOUNTS, account_manifests, namespace_manifests
+from gpuplatform.formats.namespaces import POOL_NAMESPACE
 from gpuplatform.kube.kinds import Manifest, ResourceKind
 
 SYSTEM_NAMESPACE: Final = "gpu-platform"
@@ -25,6 +26,10 @@ _UNITS: Final = """\
 # `gpu-platform-units` allows ingress from the namespace and from labelled namespaces, and egress
 # to the namespace and to the internet, except for private networks and cloud metadata services.
 # `gpu-platform-workers` allows the workers of functions to connect to NATS (docs/deploy.md).
+"""
+_POOLS: Final = """\
+# Allows ingress of the pods of pools from the namespace and from labelled namespaces, and egress
+# to the namespace and to the internet, except for private networks and cloud metadata services.
 """
 _STOCK: Final = "# Denies all ingress and egress of stock units, which only reserve GPUs.\n"
 
@@ -49,10 +54,13 @@ def rbac_files() -> dict[str, str]:
 
 
 def policy_files() -> dict[str, str]:
-    """Return the policies of a namespace of units, and the policy of stock units."""
+    """Return the policies of a namespace of units, of stock pools and of stock units."""
     return {
         "deploy/isolation/network.yaml": _yaml(
             _POLICY_HEADER + _UNITS, unit_policy(), worker_policy()
+        ),
+        "deploy/base/network-pools.yaml": _yaml(
+            _POLICY_HEADER + _POOLS, unit_policy(POOL_NAMESPACE)
         ),
         "deploy/base/network-stock.yaml": _yaml(_POLICY_HEADER + _STOCK, stock_policy()),
     }

@@ -14,12 +14,12 @@ from gpuplatform.deployment.installation import CRDS, manifests
 from gpuplatform.deployment.isolation import policies, queue_networks
 from gpuplatform.deployment.permissions import Place, namespace_manifests
 from gpuplatform.deployment.permissions import manifests as account_manifests
+from gpuplatform.formats.namespaces import POOL_NAMESPACE
 from gpuplatform.kube.client import Cluster
 from gpuplatform.kube.deadline import deadline
 from gpuplatform.kube.kinds import CUSTOM_RESOURCE_DEFINITION
 from gpuplatform.kube.modes import get_cluster
 from gpuplatform.management.required import cluster_errors
-from inventory.requests.pools import DEFAULT_NAMESPACE
 
 READY_SECONDS = 30.0
 
@@ -55,12 +55,11 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         addresses = options["queue_address"] or queue_networks(settings.NATS_URL)
         system_namespace = settings.GPUPLATFORM_SYSTEM_NAMESPACE
-        # Other programs can use `default`, so that it is not changed.
-        pools = [name for name in settings.POOL_NAMESPACES if name != DEFAULT_NAMESPACE]
+        pools = settings.POOL_NAMESPACES
         wanted = [*manifests(system_namespace, pools), *policies(addresses, pools)]
         if options["accounts"]:
             wanted += account_manifests(system_namespace)
-            for name in pools:
+            for name in set(pools) - {POOL_NAMESPACE}:
                 wanted += namespace_manifests(system_namespace, name, places={Place.WORKLOADS})
         if options["dry_run"]:
             self.stdout.write(yaml.safe_dump_all([m for _, m in wanted], sort_keys=False))

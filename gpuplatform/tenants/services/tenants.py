@@ -16,6 +16,7 @@ from django.db.models import ProtectedError
 from django.db.models.functions import Now
 
 from gpuplatform.errors import FieldError, InUse, InvalidSpec, NameConflict, PhaseConflict
+from gpuplatform.formats.namespaces import reserved_error
 from gpuplatform.lifecycle.transition import transition
 from gpuplatform.operations.models import Operation
 from gpuplatform.operations.phases import OPEN_PHASES
@@ -36,7 +37,6 @@ from gpuplatform.tenancy.services import tokens_delete
 from gpuplatform.tenants.names import TENANT_KIND, TenantOperation
 from gpuplatform.tenants.requests import TenantCreate, TenantPatch
 from gpuplatform.tenants.services.contents import contents_text, hint_matcher_of, tenant_contents
-from gpuplatform.workloads.namespaces import reserved_error
 from inventory.models import StockPool
 
 
@@ -81,13 +81,11 @@ def check_namespace(namespace: str) -> None:
     """
     system_namespace = settings.GPUPLATFORM_SYSTEM_NAMESPACE
     error = reserved_error(namespace, system_namespace=system_namespace)
-    if namespace == "default":
-        error = "The namespace 'default' belongs to Kubernetes. Choose another one."
     if not error and (owner := Tenant.objects.filter(namespace=namespace).first()):
         error = f"The namespace '{namespace}' belongs to the tenant '{owner}'. Choose another one."
     pools = StockPool.objects.filter(namespace=namespace, deleted_at__isnull=True)
-    if not error and pools.exists():
-        error = f"The namespace '{namespace}' has stock pools. Choose another one."
+    if not error and (namespace in settings.POOL_NAMESPACES or pools.exists()):
+        error = f"The namespace '{namespace}' is for stock pools. Choose another one."
     if error:
         raise InvalidSpec(f"namespace: {error}", details=[FieldError("namespace", error)])
 

@@ -109,7 +109,7 @@ def test_a_pool_has_the_resources_and_the_placement_of_its_spec(
     api: Api, cluster: FakeCluster
 ) -> None:
     assert placed(api) == OF_THE_CATALOGUE
-    stored = cluster.get(STOCK_POOL, "a", namespace="default")
+    stored = cluster.get(STOCK_POOL, "a", namespace="runtime-pools")
     assert stored is not None
     assert stored["spec"].items() >= OF_THE_CATALOGUE.items()
 

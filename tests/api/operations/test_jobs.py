@@ -41,7 +41,7 @@ def test_a_job_has_the_published_shape(api: Api, cluster: FakeCluster) -> None:
     assert job["progress"] == {"done": 0, "total": 1}
     assert job["object"] == {
         "kind": "StockPool",
-        "namespace": "default",
+        "namespace": "runtime-pools",
         "name": "a",
         "uid": None,
         "href": "/api/v1/operator/stockpools/a?namespace=default",

@@ -205,8 +205,8 @@ def test_only_leftovers_are_deleted_by_uid(cluster: FakeCluster) -> None:
 def test_an_owned_object_marks_the_pool_of_its_label() -> None:
     row = pool_row(name="a")
 
-    assert POOL_MIRROR.marked("default", "a") == [row.id]
-    assert POOL_MIRROR.marked("default", "b") == []
+    assert POOL_MIRROR.marked("runtime-pools", "a") == [row.id]
+    assert POOL_MIRROR.marked("runtime-pools", "b") == []
     assert POOL_MIRROR.marked("elsewhere", "a") == []
 
 

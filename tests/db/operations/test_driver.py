@@ -88,7 +88,7 @@ def test_a_created_resource_names_its_operation(cluster: FakeCluster) -> None:
 def test_an_ended_operation_is_not_executed_again(cluster: FakeCluster) -> None:
     operation = accept_create(name="a").operation
     driver.run(operation.id)
-    cluster.remove(STOCK_POOL, "a", namespace="default")
+    cluster.remove(STOCK_POOL, "a", namespace="runtime-pools")
 
     driver.run(operation.id)
 
@@ -341,7 +341,7 @@ def test_a_deletion_deletes_only_the_object_that_the_create_created(
     cluster: FakeCluster,
 ) -> None:
     driver.run(accept_create(name="a").operation.id)
-    cluster.remove(STOCK_POOL, "a", namespace="default")
+    cluster.remove(STOCK_POOL, "a", namespace="runtime-pools")
     other = cluster.put(STOCK_POOL, pool_resource("a"))
     deletion = accept_delete("a").operation
 
@@ -354,7 +354,7 @@ def test_a_deletion_deletes_only_the_object_that_the_create_created(
 def test_a_change_of_a_deleted_object_fails_with_not_found(cluster: FakeCluster) -> None:
     driver.run(accept_create(name="a").operation.id)
     change = accept_update("a", replicas=1).operation
-    cluster.remove(STOCK_POOL, "a", namespace="default")
+    cluster.remove(STOCK_POOL, "a", namespace="runtime-pools")
 
     driver.run(change.id)
 
@@ -412,7 +412,7 @@ def test_a_create_waits_for_the_deletion_of_a_leftover(cluster: FakeCluster) -> 
     driver.run(operation.id)
 
     assert (state(operation).phase, state(operation).reason) == ("Pending", "LeftoverInTheWay")
-    cluster.remove(STOCK_POOL, "a", namespace="default")
+    cluster.remove(STOCK_POOL, "a", namespace="runtime-pools")
     is_due(operation)
     driver.run(operation.id)
     assert state(operation).phase == "Succeeded"

@@ -55,7 +55,7 @@ def test_claim_and_end_are_a_line_each(
             "kind": "stockpool.create",
             "tenant": "default",
             "asked_by": "token 'ci'",
-            "object": "StockPool/default/a",
+            "object": "StockPool/runtime-pools/a",
             "traceID": "trace-1",
         }
         assert fields["seconds"] >= 0

@@ -119,8 +119,8 @@ def test_a_pull_that_fails_once_is_never_shown_as_failed(
 
 def test_a_deleted_object_is_created_again(cluster: FakeCluster) -> None:
     row = passes(cluster, made(cluster, template={"ports": [HTTP_PORT]}))
-    cluster.remove(DEPLOYMENT, "pool-a", namespace="default")
-    cluster.remove(SERVICE, "pool-a", namespace="default")
+    cluster.remove(DEPLOYMENT, "pool-a", namespace="runtime-pools")
+    cluster.remove(SERVICE, "pool-a", namespace="runtime-pools")
 
     row = passes(cluster, row)
 
@@ -134,7 +134,7 @@ def test_a_foreign_deployment_is_never_changed(
     foreign = {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
-        "metadata": {"name": "pool-a", "namespace": "default"},
+        "metadata": {"name": "pool-a", "namespace": "runtime-pools"},
         "spec": {"replicas": 1, "template": {"metadata": {"labels": {"app": "theirs"}}}},
     }
     cluster.put(DEPLOYMENT, foreign)
@@ -142,14 +142,14 @@ def test_a_foreign_deployment_is_never_changed(
     for _ in range(3):
         mark_due(StockPool.objects.all())
         driver.run(POOLS, row.id)
-    before = cluster.get(DEPLOYMENT, "pool-a", namespace="default")
+    before = cluster.get(DEPLOYMENT, "pool-a", namespace="runtime-pools")
     row.refresh_from_db()
     assert (row.phase, row.reason) == ("Failed", "NameConflict")
 
     operations.run(accept_delete("a").operation.id)
     driver.run(POOLS, row.id)
 
-    assert cluster.get(DEPLOYMENT, "pool-a", namespace="default") == before
+    assert cluster.get(DEPLOYMENT, "pool-a", namespace="runtime-pools") == before
     assert cluster.names(STOCK_POOL) == []
 
 
@@ -169,7 +169,7 @@ def test_a_successor_of_the_name_gets_its_row(
     cluster: FakeCluster,
 ) -> None:
     row = made(cluster)
-    cluster.remove(STOCK_POOL, "a", namespace="default")
+    cluster.remove(STOCK_POOL, "a", namespace="runtime-pools")
     other = cluster.put(STOCK_POOL, pool_resource("a"))
     mark_due(StockPool.objects.all())
 

@@ -55,7 +55,7 @@ def written(cluster: FakeCluster) -> dict[str, int]:
 
 def events(cluster: FakeCluster) -> list[Manifest]:
     event_writer.finish(FINISH_SECONDS)
-    return cluster.list(EVENT, namespace="default").items
+    return cluster.list(EVENT, namespace="runtime-pools").items
 
 
 def message_of(cluster: FakeCluster, reason: str) -> str:

@@ -233,7 +233,9 @@ def test_the_service_is_deleted_by_uid_with_the_last_port() -> None:
 
     plan = plan_pool(pool, observed(live_deployment(pool, status=running(2)), service))
 
-    assert plan.actions == [Delete(SERVICE, "default", "pool-h100", service["metadata"]["uid"])]
+    assert plan.actions == [
+        Delete(SERVICE, "runtime-pools", "pool-h100", service["metadata"]["uid"])
+    ]
 
 
 def test_changed_ports_of_the_service_are_restored() -> None:

@@ -113,7 +113,7 @@ def test_repeated_runs_reach_a_fixed_point(
         cluster.put(STOCK_POOL, {**pool_resource(metadata={"resourceVersion": ""}), "spec": spec})
         _settle(cluster)
         if is_meddled_with:
-            cluster.remove(DEPLOYMENT, "pool-h100", namespace="default")
+            cluster.remove(DEPLOYMENT, "pool-h100", namespace="runtime-pools")
             _settle(cluster)
 
     cluster.writes.clear()
@@ -145,7 +145,7 @@ def _pass(cluster: FakeCluster) -> None:
     status = {"phase": plan.status.phase, **plan.status.fields, "reason": ready.reason}
     if {k: v for k, v in status.items() if v is not None} != pool.get("status"):
         cluster.merge_patch(
-            STOCK_POOL, "h100", {"status": status}, namespace="default", subresource="status"
+            STOCK_POOL, "h100", {"status": status}, namespace="runtime-pools", subresource="status"
         )
 
 

@@ -47,7 +47,7 @@ def test_a_create_is_rejected_with_the_path(change: dict[str, Any], field: str) 
 
 
 def test_the_operation_id_is_no_part_of_the_payload() -> None:
-    one = StockPoolCreate.parse(CREATE | {"namespace": "default", "memory": "16Gi"})
+    one = StockPoolCreate.parse(CREATE | {"namespace": "runtime-pools", "memory": "16Gi"})
     other = StockPoolCreate.parse(CREATE | {"operationID": "op-2", "memory": "16384Mi"})
 
     assert (

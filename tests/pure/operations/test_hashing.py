@@ -54,7 +54,7 @@ def test_kind_name_and_payload_cannot_be_mistaken_for_each_other() -> None:
         ({"memory": "16Gi"}, {"memory": "16384Mi"}),
         ({"gpu": 0}, {}),
         ({"template": {}}, {}),
-        ({"namespace": "default"}, {}),
+        ({"namespace": "runtime-pools"}, {}),
     ],
 )
 def test_two_spellings_are_one_payload(one: dict[str, object], other: dict[str, object]) -> None:

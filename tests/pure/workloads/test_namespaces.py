@@ -2,7 +2,7 @@
 
 import pytest
 
-from gpuplatform.workloads.namespaces import reserved_error
+from gpuplatform.formats.namespaces import reserved_error
 
 
 @pytest.mark.parametrize("name", ["kube-system", "kube-x", "runtime-stock", "system"])
