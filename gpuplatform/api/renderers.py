@@ -1,23 +1,22 @@
 """Renders the data of a response as `{"data": …}` in JSON."""
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
-from pydantic import BaseModel
 from rest_framework.renderers import JSONRenderer
 from rest_framework.utils.encoders import JSONEncoder
 from typing_extensions import override
 
 from gpuplatform.api.pagination import MAX_PAGE_BYTES, Page
-from gpuplatform.api.schema import Reply
+from gpuplatform.api.schema import PartialReply, Reply
 
 
 class _Encoder(JSONEncoder):
     @override
     def default(self, obj: Any) -> Any:
-        if isinstance(obj, BaseModel):
-            without = obj.omitted() if isinstance(obj, Reply) else None
-            return obj.model_dump(mode="json", by_alias=True, exclude=without)
+        if isinstance(obj, Reply):
+            return obj.model_dump(mode="json", by_alias=True)
         return super().default(obj)
 
 
@@ -34,19 +33,40 @@ class EnvelopeRenderer(JSONRenderer):
         renderer_context: Mapping[str, Any] | None = None,
     ) -> Any:
         """Return the response body as JSON."""
-        response = (renderer_context or {}).get("response")
-        if data is not None and not getattr(response, "exception", False):
-            data = {"data": data} if not isinstance(data, Page) else _envelope(data)
+        context = renderer_context or {}
+        if isinstance(data, Page):
+            content = _page(data)
+            if not self.get_indent(accepted_media_type or "", context):
+                return content
+            data = json.loads(content)
+        elif data is not None and not getattr(context.get("response"), "exception", False):
+            data = {"data": data}
         return super().render(data, accepted_media_type, renderer_context)
 
 
-def _envelope(page: Page[Any]) -> dict[str, Any]:
-    """Return the envelope of a page, which ends early if its rows are large."""
+def _page(page: Page[Any]) -> bytes:
+    """Return the envelope of a page in JSON. The page ends early if its rows are large."""
+    rows: list[bytes] = []
     size = 0
-    for number, row in enumerate(page.rows):
-        if isinstance(row, BaseModel):
-            size += len(row.__pydantic_serializer__.to_json(row, by_alias=True))
-        if size > MAX_PAGE_BYTES:
-            page = page.first(max(number, 1))
+    for number, reply in enumerate(page.rows):
+        row = _json(reply)
+        size += len(row)
+        if size > MAX_PAGE_BYTES and number:
+            page = page.first(number)
             break
-    return {"data": page.rows, "page": {"next": page.next}}
+        rows.append(row)
+    info = json.dumps({"next": page.next}, separators=(",", ":")).encode()
+    return b'{"data":[' + b",".join(rows) + b'],"page":' + info + b"}"
+
+
+def _json(reply: Reply | PartialReply) -> bytes:
+    """Return a row in JSON, which pydantic serializes faster than the encoder of the renderer.
+
+    Like the renderer of REST framework, this escapes the characters that end lines in JavaScript.
+    """
+    if isinstance(reply, PartialReply):
+        model, omitted = reply.reply, set(reply.omitted)
+    else:
+        model, omitted = reply, set[str]()
+    content = model.__pydantic_serializer__.to_json(model, by_alias=True, exclude=omitted)
+    return content.replace("\u2028".encode(), b"\\u2028").replace("\u2029".encode(), b"\\u2029")

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
 from types import GenericAlias
-from typing import Any, Final, Self, get_args
+from typing import Any, Final, get_args
 
 from pydantic import (
     BaseModel,
@@ -13,7 +13,6 @@ from pydantic import (
     ConfigDict,
     Field,
     GetJsonSchemaHandler,
-    PrivateAttr,
     ValidationError,
     create_model,
 )
@@ -50,17 +49,17 @@ class Reply(BaseModel):
         json_schema_serialization_defaults_required=True,
     )
 
-    _omitted: frozenset[str] = PrivateAttr(default=frozenset())
+    def without(self, *names: str) -> "PartialReply":
+        """Return the response without these fields in its JSON; see `optional`."""
+        return PartialReply(self, frozenset(names))
 
-    def without(self, *names: str) -> Self:
-        """Return a copy whose JSON does not contain these fields; see `optional`."""
-        copy = self.model_copy()
-        copy._omitted = frozenset(names)  # noqa: SLF001 - of the same class
-        return copy
 
-    def omitted(self) -> set[str] | None:
-        """Return the names of the fields that the JSON of this response does not contain."""
-        return set(self._omitted) or None
+@dataclass(frozen=True, slots=True)
+class PartialReply:
+    """A response whose JSON does not contain some of its fields."""
+
+    reply: Reply
+    omitted: frozenset[str]
 
 
 def optional(*names: str) -> Callable[[dict[str, Any]], None]:

@@ -33,6 +33,13 @@ from gpuplatform.tenancy.models import Tenant
 from gpuplatform.tenancy.quota import Usage
 from gpuplatform.tenancy.resources import Resource
 
+OPERATION_UNREAD: Final = tuple(
+    f"operation__{field.name}"
+    for field in Operation._meta.concrete_fields  # noqa: SLF001 - public API
+    if field.name not in {"id", "operation_id"}
+)
+"""The columns of the operation that lists of resources do not read, for `defer`."""
+
 MAX_SEARCHED: Final = 50_000
 """Number of operations that a search reads. A trigram index would not make it faster, because
 generated names are random."""
@@ -40,7 +47,8 @@ generated names are random."""
 
 def operations_of(tenant: Tenant) -> QuerySet[Operation]:
     """Return the operations of a tenant, newest first."""
-    return Operation.objects.filter(tenant=tenant).select_related("tenant").order_by("-id")
+    rows: QuerySet[Operation] = tenant.operation_set.order_by("-id")
+    return rows
 
 
 def operations_used(tenants: Collection[int]) -> dict[int, dict[str, Usage]]:

@@ -88,10 +88,10 @@ def _obstacle(operation: Operation, state: ClusterState, earlier: str) -> _Obsta
 
     Returns `None` if the reason that a worker recorded applies.
     """
-    needs_cluster = operation.kind not in kind_names(without_cluster=True)
-    if state.recovery_reason and needs_cluster:
-        return _Obstacle(OperationWait.RECOVERY_NEEDED, _RECOVERY)
-    if state.failures and needs_cluster:
+    is_away = bool(state.recovery_reason or state.failures)
+    if is_away and operation.kind not in kind_names(without_cluster=True):
+        if state.recovery_reason:
+            return _Obstacle(OperationWait.RECOVERY_NEEDED, _RECOVERY)
         return _Obstacle(OperationWait.CLUSTER_UNAVAILABLE, state.error)
     if earlier:
         message = f"The earlier operation '{earlier}' on the object has not ended."

@@ -12,7 +12,7 @@ from typing import Final
 
 from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
-from django.db.models import Count, Q
+from django.db.models import Count
 from django.db.models.functions import Now
 
 from gpuplatform import clock
@@ -21,7 +21,6 @@ from gpuplatform.locks import close_gate
 from gpuplatform.tenancy.limit_models import TenantLimit
 from gpuplatform.tenancy.models import ApiToken, Membership, Tenant
 from gpuplatform.tenancy.permissions import Role
-from gpuplatform.tenancy.phases import TenantPhase
 from gpuplatform.tenancy.quota import (
     Ask,
     Usage,
@@ -31,6 +30,7 @@ from gpuplatform.tenancy.quota import (
     quota_check,
 )
 from gpuplatform.tenancy.resources import Resource
+from gpuplatform.tenancy.token_lookup import token_with_digest, tokens_active
 
 TOKEN_PREFIX: Final = "gpu_"  # noqa: S105 - not a secret; lets scanners find leaked tokens
 SECRET_BYTES: Final = 32
@@ -76,11 +76,6 @@ def tenant_limits_replace(tenant: Tenant, limits: Mapping[str, int]) -> bool:
     )
     limits_changed(tenant.pk)
     return True
-
-
-def tokens_active() -> Q:
-    """Return the condition of tokens that can be used."""
-    return Q(revoked_at__isnull=True) & (Q(expires_at__isnull=True) | Q(expires_at__gt=Now()))
 
 
 def tokens_used(tenants: Collection[int]) -> dict[int, dict[str, Usage]]:
@@ -153,9 +148,7 @@ def _check_tokens(token: ApiToken) -> None:
 
 def token_used(secret: str) -> ApiToken | None:
     """Return the valid token with this secret, if any, and record its use once a minute."""
-    tokens = ApiToken.objects.filter(tokens_active(), digest=_digest(secret))
-    tokens = tokens.exclude(tenant__phase=TenantPhase.DELETED)
-    token = tokens.select_related("tenant", "owner__identity").first()
+    token = token_with_digest(_digest(secret))
     if token is not None and _is_old(token.last_used_at):
         ApiToken.objects.filter(pk=token.pk).update(last_used_at=Now())
     return token

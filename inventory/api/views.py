@@ -10,6 +10,7 @@ from gpuplatform.api.query import DeletionQuery
 from gpuplatform.api.views import ApiView
 from gpuplatform.errors import NameConflict, NotFound, PhaseConflict, StaleEtag
 from gpuplatform.operations.api.replies import accepted, accepted_reply
+from gpuplatform.operations.selectors import OPERATION_UNREAD
 from gpuplatform.operations.versions import version_of
 from gpuplatform.tenancy.callers import caller_of
 from inventory.api.filters import DeletePoolQuery, PoolQuery, PoolsQuery, SpecsQuery
@@ -54,7 +55,7 @@ class StockPools(ApiView):
             query,
             "spec",
             WithoutTemplate("spec"),
-            "operation__payload",
+            *OPERATION_UNREAD,
         )
         replies = pool_replies(page.rows)
         return Response(mapped(page, [reply.without("template") for reply in replies]))

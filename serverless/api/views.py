@@ -26,6 +26,7 @@ from gpuplatform.errors import (
     Throttled,
 )
 from gpuplatform.operations.api.replies import accepted, accepted_reply
+from gpuplatform.operations.selectors import OPERATION_UNREAD
 from gpuplatform.tenancy.callers import Caller, caller_of
 from gpuplatform.tenancy.permissions import Permission
 from serverless.api.filters import FunctionsQuery, InvocationsQuery, ResultQuery
@@ -87,7 +88,7 @@ class Functions(ApiView):
         caller = caller_of(request)
         rows = with_oldest(functions_of(caller.tenant))
         page = paginate_light(
-            query.applied_to(rows), query, "spec", WithoutTemplate("spec"), "operation__payload"
+            query.applied_to(rows), query, "spec", WithoutTemplate("spec"), *OPERATION_UNREAD
         )
         replies = function_replies(page.rows, has_values=caller.may(Permission.WRITE))
         return Response(mapped(page, [reply.without("template") for reply in replies]))

@@ -6,7 +6,6 @@ are not comparable; ratios within one run are.
 """
 
 import argparse
-import base64
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -82,19 +81,23 @@ def _listed(bench: Bench, rows: int, requests: int) -> float:
 def _pages(bench: Bench, requests: int, filters: Sequence[str]) -> float:
     """Return the worst p95 in milliseconds over all depths and filters."""
     ((lowest, highest),) = bench.platform.sql(f"SELECT min(id), max(id) FROM {OPERATIONS}")
+    begins = [highest + 1 - round((highest - lowest) * depth) for depth in DEPTHS]
+    cursors = _cursors(bench, begins)
     api, worst = bench.api(), 0.0
     for words in filters:
-        for depth in DEPTHS:
-            begin = highest + 1 - round((highest - lowest) * depth)
-            path = f"{JOBS}?limit={PAGE}&cursor={_cursor(begin)}{words}"
+        for depth, cursor in zip(DEPTHS, cursors, strict=True):
+            path = f"{JOBS}?limit={PAGE}&cursor={cursor}{words}"
             took = [_timed(api, path) for _ in range(requests)]
             worst = max(worst, sorted(took)[round(len(took) * 0.95) - 1] * 1000)
             say(f"  {words or 'no filter':24} depth {depth:4.0%}: {percentiles(took)}")
     return worst
 
 
-def _cursor(number: int) -> str:
-    return base64.urlsafe_b64encode(f"1.{number}".encode()).decode().rstrip("=")
+def _cursors(bench: Bench, row_ids: Sequence[int]) -> list[str]:
+    """Return the cursors after these rows, which only the platform can encrypt."""
+    code = "from gpuplatform.api.pagination import encode_cursor as e"
+    command = bench.platform.manage("shell", "-v", "0", "-c", f"{code}; print(*map(e, {row_ids}))")
+    return command.stdout.split()
 
 
 def _timed(api: Api, path: str) -> float:

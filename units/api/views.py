@@ -31,6 +31,7 @@ from gpuplatform.errors import (
     Throttled,
 )
 from gpuplatform.operations.api.replies import accepted, accepted_reply
+from gpuplatform.operations.selectors import OPERATION_UNREAD
 from gpuplatform.operations.versions import version_of
 from gpuplatform.tenancy.callers import caller_of
 from gpuplatform.tenancy.permissions import Permission
@@ -82,7 +83,7 @@ class GpuUnits(ApiView):
         if query.namespace not in {None, tenant.namespace}:
             rows = rows.none()
         page = paginate_light(
-            query.applied_to(rows), query, "spec", WithoutTemplate("spec"), "operation__payload"
+            query.applied_to(rows), query, "spec", WithoutTemplate("spec"), *OPERATION_UNREAD
         )
         replies = unit_replies(page.rows, has_values=caller.may(Permission.WRITE))
         return Response(mapped(page, [reply.without("template") for reply in replies]))
@@ -277,7 +278,7 @@ class GpuUnitHistory(ApiView):
     )
     def get(self, request: Request, *, name: str, query: UnitPageQuery) -> Response:
         """Return one page of the history."""
-        page = paginate(history_of(_unit(request, query, name)).defer("operation__payload"), query)
+        page = paginate(history_of(_unit(request, query, name)).defer(*OPERATION_UNREAD), query)
         return Response(mapped(page, [HistoryReply.of(row) for row in page.rows]))
 
 
