@@ -217,7 +217,7 @@ class CapacityExceeded(RequestError):
 
     code = "capacity_exceeded"
     http_status = 409
-    next_step = "Request less, or ask an operator to add nodes. A wait does not help."
+    next_step = "Request less, or ask an operator to add nodes. Waiting does not help."
     example_message = (
         "The request needs 64 units of the GPU spec 'h100-1g', and its nodes can have at most 16."
     )

@@ -18,7 +18,7 @@ def show_waiting(rows: Iterable[GpuUnit]) -> None:
     """Set the phase, the reason, the message and the GPUs that are displayed for waiting units.
 
     The rows in the database do not change: their phase is the one that the resource reports, and
-    a unit counts to the GPUs of its tenant when stock is granted to it.
+    the GPUs of a unit count for its tenant when stock is granted to it.
     """
     found = list(rows)
     barred = units_barred(found)

@@ -42,7 +42,7 @@ class Seats:
         finally:
             with self._lock:
                 self._taken[tenant] -= is_seated
-                self._taken += Counter()  # Forgets tenants without seats.
+                self._taken += Counter()  # Deletes tenants without seats.
 
     def wait(
         self,

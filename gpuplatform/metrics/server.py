@@ -100,7 +100,7 @@ class MetricsPort(ThreadingTCPServer):
 
     @property
     def number(self) -> int:
-        """The number of the port, also if the system selected it."""
+        """The number of the port, even if the system selected it."""
         return int(self.server_address[1])
 
     def serve(

@@ -101,7 +101,7 @@ class Clients:
             self._enforce()
 
     def leave(self, client: Client) -> None:
-        """Forget a connection, if it is known."""
+        """Remove a connection, if it is registered."""
         if (waiting := self._waiting.pop(client, None)) is not None:
             self.size -= waiting.size
 

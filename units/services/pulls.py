@@ -37,8 +37,8 @@ def unit_start_elsewhere(unit: Manifest, node: str) -> bool:
     was applied to the unit, so that a repeated call accepts nothing.
 
     Args:
-        unit: The unit, whose row must report a failed image pull, or that no node takes its pod.
-        node: The node that the unit leaves.
+        unit: The unit, whose row must report a failed image pull, or that no node accepts its pod.
+        node: The node that the unit must avoid.
 
     Returns:
         Whether the operations were accepted.

@@ -1,8 +1,8 @@
 """Accepts requests on tenants, and records their outcomes.
 
 The transaction that accepts a request writes the settings and the phase of the tenant; the
-operation brings the namespace to them. A change of the phase waits for the writes of the tenant in
-progress (`gpuplatform.tenancy.locks`).
+operation applies them to the namespace. A change of the phase waits for the writes of the tenant
+in progress (`gpuplatform.tenancy.locks`).
 """
 
 from collections.abc import Callable, Mapping
