@@ -70,7 +70,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     @override
     def log_message(self, format: str, *args: Any) -> None:
-        """Log nothing, because scrapes are frequent."""
+        """Do not log requests, because scrapes are frequent."""
 
 
 class MetricsPort(ThreadingTCPServer):

@@ -145,7 +145,7 @@ class Target(Generic[RowT]):
     def existing(self, found: Manifest, operation: Operation) -> Done | Waiting | Failed:
         """Return the outcome of a creation if a resource `found` already has the name.
 
-        The create succeeds if `operation` created the resource, waits if the resource is a
+        The creation succeeds if `operation` created the resource, waits if the resource is a
         leftover (model rule `leftover`), and fails otherwise.
         """
         if bears(found, operation):

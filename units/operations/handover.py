@@ -1,4 +1,4 @@
-"""Executes creates and starts of units, with the hand-over of the stock unit that they claimed.
+"""Executes creations and starts of units, with the hand-over of the stock unit that they claimed.
 
 The steps have the names of the model: get → (read → [assign] → post) → succeed or fail. A start
 patches the unit instead of creating it. Only the rows of stock units record claims; the cluster
