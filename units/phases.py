@@ -318,7 +318,7 @@ class QueueCause(ExplainedReason):
         "WaitingForQuota",
         Explanation(
             "The tenant has reached a limit of GPUs.",
-            "Wait until the tenant uses less, or change its limits.",
+            "Wait until the tenant uses fewer GPUs, or change its limits.",
         ),
     )
     STOCK_AVAILABLE = (

@@ -33,7 +33,7 @@ def show_waiting(rows: Iterable[GpuUnit]) -> None:
             row.reason = UnitReason.WAITING_FOR_QUOTA
             row.message = (
                 "The tenant has reached a limit of GPUs. The unit waits until the tenant uses"
-                f" less, and then for stock of the GPU spec '{row.spec_name}'."
+                f" fewer GPUs, and then for stock of the GPU spec '{row.spec_name}'."
             )
         elif row.waits_preempted:
             row.message = (

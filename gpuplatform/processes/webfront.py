@@ -54,7 +54,7 @@ class FileBody:
 
 
 class StreamBody:
-    """A body that the application creates while the client reads it. The threads read it."""
+    """A body that the application creates, in its threads, while the client reads the body."""
 
     def __init__(self, body: Iterable[bytes]) -> None:
         self._body = body

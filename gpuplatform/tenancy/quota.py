@@ -128,7 +128,7 @@ def quota_exceeded(tenant: Tenant, shortages: Sequence[QuotaShortage]) -> QuotaE
     details = [FieldError(one.resource, _text(one)) for one in shortages]
     error = QuotaExceeded(
         f"The tenant '{tenant}' has reached its limit of {details[0].field}: {details[0].message}."
-        " Release some, or ask an operator for a higher limit.",
+        " Release resources, or ask an operator for a higher limit.",
         details=details,
     )
     error.quota = tuple(shortages)
@@ -138,7 +138,7 @@ def quota_exceeded(tenant: Tenant, shortages: Sequence[QuotaShortage]) -> QuotaE
 def _text(shortage: QuotaShortage) -> str:
     return (
         f"{shortage.used} used, {shortage.releasing} being released, {shortage.allowed} allowed,"
-        f" {shortage.asked} asked"
+        f" {shortage.asked} requested"
     )
 
 

@@ -84,7 +84,7 @@ def _accept_stop(row: GpuUnit, tenant: Tenant, operation_id: str) -> None:
 
 def _accept_start(row: GpuUnit, tenant: Tenant, operation_id: str, node: str) -> None:
     def prepare(operation: Operation) -> int:
-        # While requests are open, the stock is theirs.
+        # While requests are open, the stock is kept for them.
         elsewhere = unless_queued(_stock(row, node), row.spec_name)
         if claim(operation, elsewhere, waits=True, image=row.image) is None:
             raise _NotEligible

@@ -304,15 +304,15 @@ def check_possible(wanted: Wanted, size_field: str) -> None:
     `size_field` is the field of the request that determines what it needs.
 
     Raises:
-        CapacityExceeded: If the request needs more, so that no wait would help.
+        CapacityExceeded: If the request needs more, so that waiting does not help.
     """
     most = units_possible(wanted.spec_name)
     if most is not None and most < wanted.size:
         units = "1 unit" if wanted.size == 1 else f"{wanted.size} units"
         msg = (
             f"The request needs {units} of the GPU spec '{wanted.spec_name}', and its nodes can"
-            f" have at most {most}, even if they are empty. Request less, or ask an operator to"
-            " add nodes."
+            f" have at most {most}, even if they are empty. Reduce the request, or ask an"
+            " operator to add nodes."
         )
         details = [FieldError(size_field, f"{wanted.size} needed, at most {most} possible.")]
         raise CapacityExceeded(msg, details=details)

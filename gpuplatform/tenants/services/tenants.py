@@ -324,7 +324,7 @@ def _name_conflict(name: str) -> NameConflict:
     known = Tenant.objects.filter(name=name).first()
     if known is not None and known.phase == TenantPhase.DELETED:
         msg = (
-            f"A deleted tenant had the name '{name}', and its operations are kept for"
+            f"The name '{name}' belonged to a deleted tenant, whose operations are kept for"
             f" {RETENTION_DAYS} days. Choose another name."
         )
         return NameConflict(msg, details=details)
