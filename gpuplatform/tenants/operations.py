@@ -140,7 +140,7 @@ def delete(cluster: Cluster, operation: Operation) -> Step:
 def _release(cluster: Cluster, tenant: namespaces.TenantView, found: Manifest) -> Done:
     """Delete the objects of the platform in an adopted namespace, and the label of the tenant.
 
-    The role bindings are deleted after the objects that they permit to delete.
+    The role bindings are deleted after the objects whose deletion they permit.
     """
     objects = sorted(_objects(tenant), key=lambda one: one[0] is ROLE_BINDING)
     for kind, manifest in objects:
