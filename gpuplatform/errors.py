@@ -217,7 +217,7 @@ class CapacityExceeded(RequestError):
 
     code = "capacity_exceeded"
     http_status = 409
-    next_step = "Request less, or ask an operator to add nodes. A wait does not help."
+    next_step = "Reduce the request, or ask an operator to add nodes. Waiting does not help."
     example_message = (
         "The request needs 64 units of the GPU spec 'h100-1g', and its nodes can have at most 16."
     )
@@ -230,14 +230,14 @@ class QuotaExceeded(RequestError):
     code = "quota_exceeded"
     http_status = 409
     next_step = (
-        "Retry with the same operationID when the tenant uses less, or ask an operator for a"
-        " higher limit."
+        "Retry with the same operationID when the tenant uses fewer resources, or ask an operator"
+        " for a higher limit."
     )
     example_message = (
         "The tenant 'default' has reached its limit of gpus: 6 used, 2 being released, 6 allowed,"
-        " 1 asked. Release some, or ask an operator for a higher limit."
+        " 1 requested. Release resources, or ask an operator for a higher limit."
     )
-    example_details = (FieldError("gpus", "6 used, 2 being released, 6 allowed, 1 asked"),)
+    example_details = (FieldError("gpus", "6 used, 2 being released, 6 allowed, 1 requested"),)
 
 
 class StaleEtag(RequestError):

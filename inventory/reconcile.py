@@ -25,7 +25,7 @@ def observe_pool(cluster: Cluster, pool: Manifest) -> Children:
     """Read the objects that `pool` owns. A forbidden read gives `Unknown`.
 
     Raises:
-        ClusterUnavailable: If the cluster cannot be reached; the run then changes nothing.
+        ClusterUnavailable: If the cluster cannot be reached; the run then makes no changes.
     """
     return _observed(LiveObjects(cluster, POOL_LABEL), pool)
 

@@ -37,7 +37,7 @@ def recover_functions(cluster: Cluster, *, dry_run: bool) -> Iterator[str]:
 def _advance_sequences() -> None:
     """Set both sequences to the current time in milliseconds.
 
-    The result is higher than all earlier ids, also those after an earlier recovery, because a
+    The result is higher than all earlier ids, including ids after an earlier recovery, because a
     platform does not create a thousand rows per second for years.
     """
     now = int(clock.now().timestamp() * 1000)

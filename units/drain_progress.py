@@ -18,7 +18,7 @@ from units.phases import UnitRole
 
 @dataclass(frozen=True, slots=True)
 class UnitsOnNode:
-    """The units whose pods nodes run, sorted by namespace and name."""
+    """The units with a pod on one of the nodes, sorted by namespace and name."""
 
     units: Sequence[GpuUnit]
     """The active units."""

@@ -23,7 +23,8 @@ class DrainState(ExplainedReason):
     NOTICE_GIVEN = (
         "NoticeGiven",
         Explanation(
-            "The owners of the units on the node have a notice. The units are stopped at its end.",
+            "The owners of the units have received a notice. The units are stopped when it"
+            " expires.",
             "Wait, or cancel the drain to keep the units.",
         ),
     )

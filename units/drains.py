@@ -1,7 +1,7 @@
 """Takes the next steps of the drain of a node: reads the node and its pods, plans, and requests.
 
-Every step is an operation of the platform. A killed process loses nothing: the next run reads the
-node again, and repeats what is not requested yet.
+Every step is an operation of the platform. No step is lost if the process is killed: the next run
+reads the node again, and repeats what is not requested yet.
 """
 
 import logging

@@ -31,7 +31,7 @@ CLAIMABLE = Q(
 """The condition of claimable stock units. Only the row decides; the resource is not marked."""
 
 WITHHELD = Q(phase=UnitPhase.PROGRESSING, reason=UnitReason.STOCK_WITHHELD)
-"""The condition of stock units that run, but whose node would not take the pod of a unit."""
+"""The condition of stock units that run, but whose node would not accept the pod of a unit."""
 
 RELEASED = Q(phase=UnitPhase.STOPPED) | Q(is_ended=True)
 """The condition of units that hold no GPUs."""
@@ -84,8 +84,8 @@ class GpuUnit(MirrorRow):
     gpus_seen = models.PositiveIntegerField(
         default=0,
         db_default=0,
-        help_text="For active units: GPUs of pods that were not observed absent yet. They count to"
-        " the limits of the tenant, also if the row is closed.",
+        help_text="For active units: GPUs of pods that were not observed absent yet. They count"
+        " toward the limits of the tenant, even if the row is closed.",
     )
     resource_name = models.CharField(
         max_length=EXTENDED_RESOURCE_MAX,

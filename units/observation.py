@@ -55,7 +55,7 @@ def observe_unit(cluster: Cluster, unit: Manifest) -> ObservedUnit:
     """Read the observed state of `unit` from the cluster. A forbidden read gives `Unknown`.
 
     Raises:
-        ClusterUnavailable: If the cluster cannot be reached; the run then changes nothing.
+        ClusterUnavailable: If the cluster cannot be reached; the run then makes no changes.
     """
     return observed_in(LiveObjects(cluster, UNIT_LABEL), Records.of([unit]), unit)
 

@@ -98,7 +98,7 @@ UNIT_PHASES: MappingProxyType[UnitPhase, str] = MappingProxyType(
         ),
         UnitPhase.READY: "The pod is ready.",
         UnitPhase.STOPPED: "The unit has no pod and holds no GPUs.",
-        UnitPhase.SUCCEEDED: "The program ended well. The unit holds no GPUs.",
+        UnitPhase.SUCCEEDED: "The program ended successfully. The unit holds no GPUs.",
         UnitPhase.FAILED: "The spec cannot be applied, or the program failed; see the reason.",
         UnitPhase.TERMINATING: "The unit is being deleted.",
     }
@@ -134,7 +134,7 @@ class UnitReason(ExplainedReason):
     STOCK_WITHHELD = (
         "StockWithheld",
         Explanation(
-            "The node of the stock unit would not take the pod of a unit, so that the stock unit"
+            "The node of the stock unit would not accept the pod of a unit, so the stock unit"
             " cannot be claimed. The cause is the state of the node.",
             "Correct the state of the node. The stock unit can then be claimed again.",
             title="Withheld",
@@ -319,7 +319,7 @@ class QueueCause(ExplainedReason):
         "WaitingForQuota",
         Explanation(
             "The tenant has reached a limit of GPUs.",
-            "Wait until the tenant uses less, or change its limits.",
+            "Wait until the tenant uses fewer GPUs, or change its limits.",
         ),
     )
     STOCK_AVAILABLE = (
@@ -332,7 +332,7 @@ class QueueCause(ExplainedReason):
     NO_ROOM = (
         "NoRoom",
         Explanation(
-            "No node has room for the stock that was seeded for the queue.",
+            "The stock that was seeded for the queue does not fit any node.",
             "Add nodes, or stop units or stock pools that hold GPUs.",
         ),
     )

@@ -1,8 +1,8 @@
 """Records the moment at which the pods of a unit were observed absent.
 
-Until then, the GPUs of a unit count to the limits of its tenant. The services record the start,
-in the transaction that consumes the source of a unit. The mirror and the reconciler, which reads
-the pods, record the rest.
+Until then, the GPUs of a unit count toward the limits of its tenant. The services record the
+start, in the transaction that consumes the source of a unit. The mirror and the reconciler, which
+reads the pods, record the rest.
 """
 
 from django.db.models import F, QuerySet
@@ -59,7 +59,7 @@ def pods_absent(rows: QuerySet[GpuUnit]) -> None:
 
 
 def _released(rows: QuerySet[GpuUnit]) -> None:
-    """Have the waiting requests of the tenants granted (rule `released`)."""
+    """Ask for the matcher of the waiting requests of the tenants (rule `released`)."""
     owned = rows.filter(tenant__isnull=False).order_by()
     for tenant in owned.values_list("tenant_id", flat=True).distinct():
         hint_tenant(tenant)

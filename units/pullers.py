@@ -17,7 +17,7 @@ logger = logging.getLogger(__name__)
 
 
 def keep_warm_images(cluster: Cluster) -> None:
-    """Bring the pullers in line with the catalogue, and record the states of the warm images.
+    """Reconcile the pullers with the catalogue, and record the states of the warm images.
 
     Raises:
         ClusterError: If the cluster cannot be read or does not respond. No puller is deleted

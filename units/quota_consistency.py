@@ -1,4 +1,4 @@
-"""Finds GPUs that count to the limits of tenants although the rows and the cluster differ.
+"""Finds GPUs that count toward the limits of tenants although the rows and the cluster differ.
 
 Called by `units.consistency`. Changes nothing.
 """

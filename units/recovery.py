@@ -227,7 +227,7 @@ def _recover_source(unit: Manifest, source: SourceReference, *, dry_run: bool) -
 def _recover_usage(units: Sequence[Manifest]) -> None:
     """Close the usage intervals of lost units, and open the missing intervals of other units.
 
-    An interval that is opened is empty. The next look at a unit that is stopped closes it.
+    An interval that is opened is empty. The next observation of a unit that is stopped closes it.
     """
     tenants = dict(Tenant.objects.values_list("namespace", "pk"))
     uses, named = [], set()

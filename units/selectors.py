@@ -60,7 +60,7 @@ class StockState(StrEnum):
     STARTING = "starting"
     READY = "ready"
     WITHHELD = "withheld"
-    """Its node would not take the pod of a unit, so that it cannot be claimed."""
+    """Its node would not accept the pod of a unit, so that it cannot be claimed."""
     CLAIMED = "claimed"
     FAILED = "failed"
     DELETING = "deleting"

@@ -108,7 +108,7 @@ def match_requests(row_id: int) -> None:
 def sweep_requests() -> None:
     """Grant stock to the open requests of all GPU specs, and announce preemptions.
 
-    It does what lost messages were to do.
+    It replaces messages that were lost.
     """
     may_seed = gate.probe() and epoch.matches()
     for spec_name in queued_specs():

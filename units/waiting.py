@@ -81,7 +81,7 @@ NOT EXISTS (
       AND r.tenant_id = %s AND r.priority = %s AND r.is_preemptible = %s
 )
 """
-"""Part of each create. The compilation of subqueries would take most of the time of the claim."""
+"""Part of each creation. Compiling the subqueries would take most of the time of the claim."""
 
 
 def unless_wanted(

@@ -18,7 +18,7 @@ def show_waiting(rows: Iterable[GpuUnit]) -> None:
     """Set the phase, the reason, the message and the GPUs that are displayed for waiting units.
 
     The rows in the database do not change: their phase is the one that the resource reports, and
-    a unit counts to the GPUs of its tenant when stock is granted to it.
+    the GPUs of a unit count for its tenant when stock is granted to it.
     """
     found = list(rows)
     barred = units_barred(found)
@@ -33,7 +33,7 @@ def show_waiting(rows: Iterable[GpuUnit]) -> None:
             row.reason = UnitReason.WAITING_FOR_QUOTA
             row.message = (
                 "The tenant has reached a limit of GPUs. The unit waits until the tenant uses"
-                f" less, and then for stock of the GPU spec '{row.spec_name}'."
+                f" fewer GPUs, and then for stock of the GPU spec '{row.spec_name}'."
             )
         elif row.waits_preempted:
             row.message = (

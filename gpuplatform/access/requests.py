@@ -86,7 +86,7 @@ class TokenCreate(OperationBody):
     owner: Annotated[str, Field(min_length=1, max_length=_USERNAME_MAX)] | None = Field(
         default=None,
         description="Username of the member who owns the token; only for admins. By default, the"
-        " owner of the token of the request, for admins none.",
+        " owner of the token of the request. For admins, the token has no owner by default.",
     )
 
     @property

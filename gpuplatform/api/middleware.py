@@ -80,7 +80,7 @@ class RequestMiddleware:
 
 
 def is_api_path(path: str) -> bool:
-    """Return whether a path belongs to the API, also if it has superfluous slashes."""
+    """Return whether a path belongs to the API, even if it has superfluous slashes."""
     return path.lstrip("/").partition("/")[0] == "api"
 
 

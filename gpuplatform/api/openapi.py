@@ -119,7 +119,7 @@ def _inline_example(body: dict[str, Any]) -> None:
 def _shared_responses(document: dict[str, Any]) -> dict[str, Any]:
     """Replace the responses to accepted and to repeated requests by references to components.
 
-    The same holds for successful responses of several operations that differ only in their
+    The same applies to successful responses of several operations that differ only in their
     examples. A component has the example of its first operation.
     """
     bodies = [

@@ -19,7 +19,7 @@ T = TypeVar("T")
 M = TypeVar("M", bound=Model)
 
 MAX_PAGE_BYTES: Final = 1024 * 1024
-"""Size of the rows in JSON after which a page ends, also if it has less than `limit` rows. A row
+"""Size of the rows in JSON after which a page ends, even if it has less than `limit` rows. A row
 has less than 1 MiB, so that a response has less than 2 MiB."""
 _PURPOSE: Final = "cursor"
 

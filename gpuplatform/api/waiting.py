@@ -32,7 +32,7 @@ class Seats:
 
     @contextmanager
     def seat(self, tenant: int) -> Iterator[bool]:
-        """Occupy a seat within the block, and yield whether the tenant has got one."""
+        """Occupy a seat within the block, and yield whether one was free."""
         with self._lock:
             is_free = self._taken.total() < self.number
             is_seated = is_free and self._taken[tenant] < self.number_of_tenant
@@ -42,7 +42,7 @@ class Seats:
         finally:
             with self._lock:
                 self._taken[tenant] -= is_seated
-                self._taken += Counter()  # Forgets tenants without seats.
+                self._taken += Counter()  # Deletes tenants without seats.
 
     def wait(
         self,

@@ -115,7 +115,7 @@ class Transport:
     def open(self, request: Request, *, read_seconds: float) -> BaseHTTPResponse:
         """Send `request` and return after the headers of the response. The caller reads the body.
 
-        Each wait for data takes at most `read_seconds`, also in the body.
+        Each wait for data takes at most `read_seconds`, including in the body.
 
         Raises:
             ClusterUnavailable: If the response does not begin in time.

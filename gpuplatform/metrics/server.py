@@ -70,7 +70,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     @override
     def log_message(self, format: str, *args: Any) -> None:
-        """Log nothing, because scrapes are frequent."""
+        """Do not log requests, because scrapes are frequent."""
 
 
 class MetricsPort(ThreadingTCPServer):
@@ -100,7 +100,7 @@ class MetricsPort(ThreadingTCPServer):
 
     @property
     def number(self) -> int:
-        """The number of the port, also if the system selected it."""
+        """The number of the port, even if the system selected it."""
         return int(self.server_address[1])
 
     def serve(

@@ -50,7 +50,7 @@ def probed_readiness() -> tuple[bool, bytes]:
 
 
 def _missing_migrations() -> int:
-    """Return the number of migrations of this release that the database has not."""
+    """Return the number of migrations of this release that are not applied."""
     if (
         _APPLIED.keys
         and _APPLIED.keys <= MigrationRecorder(connection).applied_migrations().keys()

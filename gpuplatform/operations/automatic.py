@@ -12,7 +12,7 @@ def automatic_id(purpose: str, *parts: object) -> str:
     """Return the operationID of an operation that the platform requests.
 
     It depends only on the arguments and the secret key of the installation. A repeated request is
-    therefore a replay, and no caller can use the operationID for another request beforehand, also
+    therefore a replay, and no caller can use the operationID for another request beforehand, even
     if the caller knows the arguments.
 
     Args:

@@ -124,7 +124,7 @@ def _steps(lease: RowLease[Operation]) -> Outcome | None:
         step = operation_kind(operation.kind).execute(get_cluster(), operation)
         if not isinstance(step, Checkpoint):
             return step
-        # Model rule `token`: a worker that lost the lease writes nothing.
+        # Model rule `token`: a worker that lost the lease does not write.
         with transaction.atomic():
             rows = lease.guarded().select_related("tenant").select_for_update(of=("self",))
             fresh = rows.first()

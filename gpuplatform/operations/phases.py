@@ -18,8 +18,8 @@ class OperationPhase(TextChoices):
            │  └── waits ──────┘ └─ cancel (a seeding, between its steps) ──> Cancelled
            └── cancel ──> Cancelled
 
-    An operator cancels a waiting operation. The worker that claimed the operation makes every
-    other transition.
+    An operator cancels a waiting operation. The worker that claimed the operation performs
+    every other transition.
     """
 
     PENDING = "Pending", "Pending"

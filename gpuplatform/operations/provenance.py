@@ -1,6 +1,6 @@
 """Annotations of a resource that identify the operations that created and changed it. Pure.
 
-`manage.py recover` rebuilds operations from them, and a repeated create identifies its object.
+`manage.py recover` rebuilds operations from them, and a repeated creation finds its object.
 """
 
 import re

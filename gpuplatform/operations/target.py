@@ -143,9 +143,9 @@ class Target(Generic[RowT]):
         return Done(found)
 
     def existing(self, found: Manifest, operation: Operation) -> Done | Waiting | Failed:
-        """Return the outcome of a create if a resource `found` already has the name.
+        """Return the outcome of a creation if a resource `found` already has the name.
 
-        The create succeeds if `operation` created the resource, waits if the resource is a
+        The creation succeeds if `operation` created the resource, waits if the resource is a
         leftover (model rule `leftover`), and fails otherwise.
         """
         if bears(found, operation):

@@ -1,4 +1,4 @@
-"""Why open operations wait, also if no worker could claim them. Reads only rows.
+"""Why open operations wait, even if no worker could claim them. Reads only rows.
 
 A worker records why an operation that it executed waits. An operation that no worker can claim,
 for example because the cluster does not respond, has no such record.

@@ -50,7 +50,7 @@ class ResourceView:
 
     @property
     def phase(self) -> str:
-        """The phase in the status, also of an older generation, or an empty string."""
+        """The phase in the status, even of an older generation, or an empty string."""
         return str(self.status.get("phase") or "")
 
     def columns(self) -> dict[str, Any]:

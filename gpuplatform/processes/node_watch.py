@@ -1,7 +1,7 @@
 """Records the nodes and the pods that hold their GPUs, from the watches of the controller.
 
 A row is written only if a value changes, at most once for all events since the last tick of the
-controller. Pods of other programs have a separate watch, and cost no write unless they hold GPUs.
+controller. Pods of other programs have a separate watch, and cause no write unless they hold GPUs.
 """
 
 from collections.abc import Callable

@@ -1,8 +1,8 @@
 """The connections of a web process that wait for their client, and the limits on them.
 
-A connection that waits costs a file descriptor and the bytes that are kept for it, but no thread.
+A connection that waits uses a file descriptor and the bytes that are kept for it, but no thread.
 Each wait has a deadline. Beyond a limit on connections or bytes, the connection that has waited
-longest is closed. So clients that are slow on purpose displace one another, and no other client.
+longest is closed. Therefore deliberately slow clients close only one another's connections.
 """
 
 import time
@@ -79,7 +79,7 @@ class Clients:
         self._begin(client, Wait.HEAD, 0)
 
     def begin(self, client: Client, wait: Wait, size: int = 0) -> None:
-        """Begin another wait, which ends the former one of the connection and frees its bytes.
+        """Begin another wait, which ends the previous one of the connection and frees its bytes.
 
         Nothing changes if the connection was closed.
         """
@@ -101,7 +101,7 @@ class Clients:
             self._enforce()
 
     def leave(self, client: Client) -> None:
-        """Forget a connection, if it is known."""
+        """Remove a connection, if it is registered."""
         if (waiting := self._waiting.pop(client, None)) is not None:
             self.size -= waiting.size
 

@@ -4,7 +4,7 @@ A thread gets a request when its body is complete, and is free again when the ap
 returned the response: no thread waits for bytes of a client. The event loop receives bodies and
 sends responses. Of a body that is too large, the application gets one byte more than the limit,
 so that it rejects the request in the usual way. A response of any length, such as an export, is
-created chunk by chunk, each one when the client has read the former ones.
+created chunk by chunk, each one when the client has read the previous ones.
 """
 
 import asyncio
@@ -54,7 +54,7 @@ class FileBody:
 
 
 class StreamBody:
-    """A body that the application creates while the client reads it. The threads read it."""
+    """A body that the application creates, in its threads, while the client reads the body."""
 
     def __init__(self, body: Iterable[bytes]) -> None:
         self._body = body
@@ -72,7 +72,7 @@ class StreamBody:
         return bytes(found)
 
     def close(self) -> None:
-        """Tell the application that no further part is read."""
+        """Notify the application that no further part is read."""
         with self._lock:
             if hasattr(self._body, "close"):
                 self._body.close()
@@ -146,7 +146,7 @@ class Front:
         self._clients.begin(connection, Wait.HEAD)
 
     def close(self) -> None:
-        """Start no further request."""
+        """Do not start further requests."""
         for threads in (self._threads, self._probe_threads):
             threads.shutdown(wait=False, cancel_futures=True)
 
@@ -214,7 +214,7 @@ class Front:
         return response
 
     async def _send(self, connection: Client, response: _Response, send: Send) -> None:
-        """Send the response in chunks, each when the client has read the former ones."""
+        """Send the response in chunks, each when the client has read the previous ones."""
         body = response.body
         if isinstance(body, StreamBody):
             await self._stream(connection, response.head, body, send)

@@ -1,6 +1,6 @@
 """The mirror, which copies custom resources to their rows. An app declares a `Mirror` of its kind.
 
-A newer copy is never replaced by an older one. The mirror deletes nothing: if a resource is absent
+A newer copy is never replaced by an older one. The mirror does not delete: if a resource is absent
 from a list, its row is marked due, and the reconciler reads the resource again.
 """
 

@@ -135,7 +135,7 @@ class ListedObjects(Owned):
         return Unknown("Events are not listed.")
 
     def add(self, kind: ResourceKind, items: Sequence[Manifest]) -> None:
-        """Add objects that are found by name, also if they do not have the label."""
+        """Add objects that are found by name, even if they do not have the label."""
         for item in items:
             metadata = item["metadata"]
             self._by_name[kind, metadata["namespace"], metadata["name"]] = item

@@ -35,7 +35,7 @@ class SpecCapacity(_Value):
     warm_target: int = 0
     is_top_up_paused: bool = False
     free: int | None = None
-    """Number of further units that the nodes would take now, `None` if unknown."""
+    """Number of further units that the nodes would accept now, `None` if unknown."""
     ready: int = 0
     withheld: int = 0
     claimed: int = 0

@@ -92,7 +92,7 @@ SCHEDULES: Final = (
         "Compare GPUs of nodes",
         UnitTask.COMPARE_NODES,
         2 * MINUTE,
-        "Corrects the mirror of the nodes, and withholds stock whose node would not take a unit."
+        "Corrects the mirror of the nodes, and withholds stock whose node would not accept a unit."
         " Records the images of nodes with units.",
     ),
     Schedule(

@@ -19,7 +19,7 @@ _SHOWN: Final = 5
 
 
 def held_permissions(user: User) -> QuerySet[Permission]:
-    """Return the permissions of an account, also while it is disabled."""
+    """Return the permissions of an account, even while it is disabled."""
     of_user = Permission.objects.filter(Q(user=user) | Q(group__user=user))
     return of_user.select_related("content_type").distinct()
 

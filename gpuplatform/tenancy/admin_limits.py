@@ -38,7 +38,7 @@ def _replace(request: ActionRequest) -> ActionResult:
         tenant_lock_for_change(request.row)
         is_changed = tenant_limits_replace(request.row, limits)
     if not is_changed:
-        return ActionResult("The limits are the same already.", is_replay=True)
+        return ActionResult("The limits are unchanged.", is_replay=True)
     return ActionResult("The limits are changed.")
 
 

@@ -204,7 +204,7 @@ class PersonAdmin(PlatformModelAdmin, PeopleAdmin):
 
     @override
     def get_readonly_fields(self, request: HttpRequest, obj: User | None = None) -> Any:
-        """Return the fields without inputs. Only a superuser makes superusers."""
+        """Return the fields without inputs. Only a superuser creates superusers."""
         fields = super().get_readonly_fields(request, obj)
         return fields if request.user.is_superuser else (*fields, "is_superuser")
 

@@ -42,7 +42,7 @@ class TokenAuthentication(BaseAuthentication):
         return None if Permission.PUBLIC in needed_of(request) else self.identify(request)
 
     def identify(self, request: Request) -> tuple[None, Caller] | None:
-        """Return the caller of a request, also of a public one.
+        """Return the caller of a request, even of a public one.
 
         Raises:
             Unauthenticated: If the token is malformed, unknown, expired or revoked.

@@ -1,7 +1,7 @@
 """Writes the accounts of users of the OpenID Connect provider, and their groups of the admin.
 
 An account is found by issuer and subject only, never by a name or an email address, which another
-user of the provider could choose. No login makes a superuser.
+user of the provider could choose. No login grants the superuser status.
 """
 
 import hashlib

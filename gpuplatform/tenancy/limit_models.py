@@ -19,7 +19,7 @@ class TenantLimit(models.Model):
         max_length=80, help_text="Name of the resource, such as `gpus` or `gpus.h100-1g`."
     )
     hard = models.PositiveIntegerField(
-        help_text="Number that the tenant may use. A lower value stops nothing that is in use."
+        help_text="Number that the tenant may use. A lower value does not stop anything."
     )
 
     class Meta:

@@ -29,7 +29,7 @@ class Tenant(models.Model):
     name = models.CharField(
         max_length=63,
         unique=True,
-        help_text="DNS label that identifies the tenant, also in annotations of resources.",
+        help_text="DNS label that identifies the tenant, including in annotations of resources.",
     )
     namespace = models.CharField(
         max_length=63, unique=True, help_text="Namespace of the units of the tenant."
@@ -43,7 +43,7 @@ class Tenant(models.Model):
         max_length=MAX_DISPLAY_NAME,
         blank=True,
         db_default="",
-        help_text="Name of the tenant that people see.",
+        help_text="Display name of the tenant.",
     )
     phase = models.CharField(
         max_length=16,

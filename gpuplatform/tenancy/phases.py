@@ -57,7 +57,7 @@ TENANT_TRANSITIONS: PhaseTable = MappingProxyType(
 
 
 class NamespaceOrigin(TextChoices):
-    """Who created the namespace of a tenant, which decides what a deletion deletes."""
+    """The creator of a tenant's namespace, which determines whether a deletion deletes it."""
 
     EXTERNAL = "external", "Managed outside of the platform"
     """The manifests of the installation manage the namespace and its objects."""

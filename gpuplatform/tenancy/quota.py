@@ -3,7 +3,7 @@
 The use of a resource is counted from its rows, never stored. A transaction that uses a limited
 resource first inserts a row that refers to the tenant, then reads the limits, locks the tenant
 `FOR NO KEY UPDATE`, and counts in a later statement. A change of limits locks the tenant `FOR
-UPDATE`: it waits for the transactions that have inserted such a row, also of a tenant without
+UPDATE`: it waits for the transactions that have inserted such a row, even of a tenant without
 limits, and the later ones wait for it. A tenant without limits is not locked, and nothing is
 counted for it.
 """
@@ -57,12 +57,12 @@ def register_usage(app: str, reader: UsageReader) -> None:
 
 
 def on_limits_changed(app: str, call: Callable[[int], None]) -> None:
-    """Have `call` called, with the id of the tenant, in each transaction that changes limits."""
+    """Register a function to call with the id of the tenant whenever its limits change."""
     _CHANGED[app] = call
 
 
 def limits_changed(tenant: int) -> None:
-    """Tell the apps that the limits of a tenant changed in the current transaction."""
+    """Notify the apps that the limits of a tenant changed in the current transaction."""
     for call in _CHANGED.values():
         call(tenant)
 
@@ -128,7 +128,7 @@ def quota_exceeded(tenant: Tenant, shortages: Sequence[QuotaShortage]) -> QuotaE
     details = [FieldError(one.resource, _text(one)) for one in shortages]
     error = QuotaExceeded(
         f"The tenant '{tenant}' has reached its limit of {details[0].field}: {details[0].message}."
-        " Release some, or ask an operator for a higher limit.",
+        " Release resources, or ask an operator for a higher limit.",
         details=details,
     )
     error.quota = tuple(shortages)
@@ -138,7 +138,7 @@ def quota_exceeded(tenant: Tenant, shortages: Sequence[QuotaShortage]) -> QuotaE
 def _text(shortage: QuotaShortage) -> str:
     return (
         f"{shortage.used} used, {shortage.releasing} being released, {shortage.allowed} allowed,"
-        f" {shortage.asked} asked"
+        f" {shortage.asked} requested"
     )
 
 

@@ -51,8 +51,8 @@ def tenant_lock_for_change(tenant: Tenant) -> None:
     """Lock a tenant `FOR UPDATE`, as the first step of a transaction.
 
     The lock waits for all transactions that have inserted a row that refers to the tenant, whether
-    it has limits or not. Two transactions that insert first would deadlock. The gate prevents that
-    further transactions insert such rows while this one waits.
+    it has limits or not. Two transactions that insert first would deadlock. The gate prevents
+    further transactions from inserting such rows while this one waits.
     """
     close_gate(gate_of(tenant.pk))
     list(Tenant.objects.select_for_update(of=("self",)).filter(pk=tenant.pk).values_list("pk"))

@@ -1,1 +1,1 @@
-"""The life of tenants: their operations, their namespaces, their routes and their admin pages."""
+"""The life cycle of tenants: operations, namespaces, routes and pages of the admin."""

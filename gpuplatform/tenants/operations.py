@@ -38,11 +38,11 @@ from gpuplatform.tenants.services.contents import has_members_to_create, units_t
 from gpuplatform.tenants.services.suspension import stop_batch
 
 TERMINATING_SECONDS: Final = 2.0
-"""Delay in seconds after which an operation looks again at a namespace that is being deleted."""
+"""Delay in seconds after which an operation reads a namespace that is being deleted again."""
 
 
 GROUP_SECONDS: Final = 2.0
-"""Delay in seconds after which a suspension looks again for units that a group creates."""
+"""Delay in seconds after which a suspension searches again for units that a group creates."""
 
 
 def register_operations() -> None:
@@ -140,7 +140,7 @@ def delete(cluster: Cluster, operation: Operation) -> Step:
 def _release(cluster: Cluster, tenant: namespaces.TenantView, found: Manifest) -> Done:
     """Delete the objects of the platform in an adopted namespace, and the label of the tenant.
 
-    The role bindings are deleted after the objects that they permit to delete.
+    The role bindings are deleted after the objects whose deletion they permit.
     """
     objects = sorted(_objects(tenant), key=lambda one: one[0] is ROLE_BINDING)
     for kind, manifest in objects:

@@ -32,7 +32,7 @@ DisplayName = Annotated[
     AfterValidator(page_text),
     Field(
         max_length=MAX_DISPLAY_NAME,
-        description="Name of the tenant that people see.",
+        description="Display name of the tenant.",
         examples=["ACME research"],
     ),
 ]

@@ -49,7 +49,7 @@ class UsageInterval(models.Model):
     """A time in which a unit held the GPUs of one stock unit that it consumed.
 
     The UID of the stock unit and the part identify an interval, so that a retry or a late worker
-    opens nothing twice. Nothing after `seen_at` is charged, also while the interval is open.
+    opens no second one. Nothing after `seen_at` is charged, even while the interval is open.
     """
 
     kind = models.CharField(

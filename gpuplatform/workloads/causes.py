@@ -171,7 +171,7 @@ NODE_CAUSES: Final[Mapping[str, Explanation]] = MappingProxyType(
         ),
     }
 )
-"""The explanation of each cause for which a node does not take the pod of a unit."""
+"""The explanation of each cause for which a node does not accept the pod of a unit."""
 
 END_CAUSES: Final[Mapping[str, Explanation]] = MappingProxyType(
     {

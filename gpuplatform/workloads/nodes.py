@@ -1,4 +1,4 @@
-"""The scheduling state of nodes, and whether a node would take a pod. Pure.
+"""The scheduling state of nodes, and whether a node would accept a pod. Pure.
 
 Source: Kubernetes documentation, "Taints and Tolerations", "Assigning Pods to Nodes" and "Node
 Status". Requests of CPU and memory are not compared: the pod of a unit requests what the pod of
@@ -48,7 +48,7 @@ class Taint:
 
 @dataclass(frozen=True, slots=True)
 class NodeState:
-    """The fields of a node that decide which pods it takes."""
+    """The fields of a node that decide which pods it accepts."""
 
     name: str
     labels: Mapping[str, str] = field(default_factory=dict)
@@ -86,7 +86,7 @@ class NodeState:
 
     @property
     def accepts_pods(self) -> bool:
-        """Whether the node takes pods that tolerate its taints."""
+        """Whether the node accepts pods that tolerate its taints."""
         return self.is_present and self.is_ready and self.is_schedulable and not self.pressures
 
     @property
@@ -132,7 +132,7 @@ class PodRequirements:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """The reason for which a node does not take a pod."""
+    """The reason for which a node does not accept a pod."""
 
     cause: StartupCause
     text: str
@@ -140,7 +140,7 @@ class Refusal:
 
 
 def would_take(node: NodeState, pod: PodRequirements, room: Mapping[str, int]) -> Refusal | None:
-    """Return the reason for which `node` does not take `pod` now, or `None` if it takes the pod.
+    """Return the reason for which `node` does not accept `pod` now, or `None` if it accepts it.
 
     Args:
         node: The node.

@@ -97,7 +97,7 @@ class OwnedObjects:
     def service(self, ports: Sequence[Port], *, is_headless: bool = False) -> Manifest:
         """Return the ClusterIP Service with one port for each container port.
 
-        The name of a headless Service resolves to the pod itself, also before the pod is ready.
+        The name of a headless Service resolves to the pod itself, even before the pod is ready.
         """
         spec: Manifest = {"type": "ClusterIP", "selector": dict(self.selector)}
         if ports or not is_headless:

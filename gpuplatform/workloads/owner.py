@@ -132,7 +132,7 @@ class Owner:
     fields: Sequence[str]
     """Status fields of the kind. They keep their values if no newer values are known."""
     ended: str = ""
-    """Phase of a resource whose program ended well, if there is one."""
+    """Phase of a resource whose program ended successfully, if there is one."""
     degraded: frozenset[str] = field(default=frozenset())
     """Reasons of a resource that is ready but degraded."""
 

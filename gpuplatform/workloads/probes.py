@@ -120,7 +120,7 @@ class Probe(SpecModel):
 
     @model_validator(mode="after")
     def has_one_handler(self) -> "Probe":
-        """Reject no handler, and several handlers."""
+        """Require exactly one handler."""
         found = (self.http_get, self.tcp_socket, self.exec, self.none)
         if sum(one is not None for one in found) != 1:
             msg = "Must have exactly one of httpGet, tcpSocket, exec and none."

@@ -104,7 +104,7 @@ def startup_delay(pods: Sequence[Manifest], at: datetime | None = None) -> Start
     for pod in living:
         failure = _unschedulable(pod)
         if failure and unschedulable_seconds(pod, at) < SCHEDULING_GRACE_SECONDS:
-            text = f"{failure.text} The pod starts when a node has room."
+            text = f"{failure.text} The pod starts when it fits a node."
             return replace(failure, text=text)
     for pod in living:
         if (failure := node_refusal(pod)) and _is_in_grace(pod, failure, at):
@@ -234,7 +234,7 @@ def _living(pods: Sequence[Manifest]) -> list[Manifest]:
 
 
 def _current(pods: Sequence[Manifest]) -> list[Manifest]:
-    """Return the living pods, without rejected ones whose replacement is unschedulable."""
+    """Return the pods, without rejected ones whose replacement is unschedulable."""
     living = _living(pods)
     if not any(_unschedulable(pod) for pod in living):
         return living
@@ -307,7 +307,7 @@ def _unready(pod: Manifest) -> StartupFailure | None:
 
 
 def _unschedulable(pod: Manifest) -> StartupFailure | None:
-    """Return the failure of a pod that fits no node, also within its grace period."""
+    """Return the failure of a pod that fits no node, even within its grace period."""
     scheduled = condition(pod, "PodScheduled")
     if scheduled.get("status") != "False" or scheduled.get("reason") != "Unschedulable":
         return None

@@ -107,7 +107,7 @@ class EnvVarSource(SpecModel):
 
     @model_validator(mode="after")
     def has_one_source(self) -> "EnvVarSource":
-        """Reject no source, and several sources."""
+        """Require exactly one source."""
         if len(self.model_fields_set) != 1:
             msg = "Must have exactly one of secretKeyRef, configMapKeyRef and fieldRef."
             raise ValueError(msg)
@@ -223,7 +223,7 @@ class EnvFromSource(SpecModel):
 
     @model_validator(mode="after")
     def has_one_source(self) -> "EnvFromSource":
-        """Reject no source, and two sources."""
+        """Require exactly one source."""
         if (self.secret_ref is None) == (self.config_map_ref is None):
             msg = "Must have exactly one of secretRef and configMapRef."
             raise ValueError(msg)

@@ -1,6 +1,6 @@
 """The nodes and the pods that hold their GPUs, kept up to date from watch events. Pure.
 
-The controller feeds the tracker from several threads. Objects are reduced to the fields of a
+The controller updates the tracker from several threads. Objects are reduced to the fields of a
 `NodeRecord` when they arrive, so that events that change none of them, such as the heartbeats of
 nodes and the status of pods without GPUs, change nothing.
 """

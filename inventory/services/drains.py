@@ -1,7 +1,7 @@
 """Accepts requests to drain nodes, and ends drains.
 
 A drain cordons the node by its operation. Afterwards, `units.drains` moves the stock, and stops
-the units if the request demands it. A change of a drain and its end lock the row of the drain.
+the units if the request requires it. A change of a drain and its end lock the row of the drain.
 """
 
 from collections.abc import Collection

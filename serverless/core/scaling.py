@@ -238,7 +238,7 @@ def _idle(demand: Demand, workers: Sequence[Worker], among: Sequence[Worker]) ->
     """Return the idle workers, or an empty list if the reports do not match the queue.
 
     If more deliveries are in progress than the workers reported, any worker may be busy. A worker
-    that waits for stock has no pod: invocations that it reported ended with its former pod.
+    that waits for stock has no pod: invocations that it reported ended with its previous pod.
     """
     known = sum(one.in_progress for one in workers)
     if demand.in_progress > known:

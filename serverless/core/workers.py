@@ -44,7 +44,7 @@ def worker_request(
     body |= {
         "operationID": name,
         "name": name,
-        # The activator deletes a worker that is no longer needed, also while it waits.
+        # The activator deletes a worker that is no longer needed, even while it waits.
         "wait": {"maxSeconds": MAX_WAIT_SECONDS},
         "serverless": {
             **block,

@@ -195,7 +195,7 @@ def _state(unit: GpuUnit) -> WorkerState:
 def _generation(unit: GpuUnit) -> int:
     """Return the generation of a worker, or 0 if the address of the queue has changed.
 
-    No function has the generation 0, so a worker with the former address is replaced.
+    No function has the generation 0, so a worker with the previous address is replaced.
     """
     queue_url = unit.spec["serverless"].get("queueURL", settings.NATS_URL)
     return generation_of(unit.name) if queue_url == settings.NATS_URL else 0

@@ -1,4 +1,4 @@
-"""Runs the step of a loop repeatedly, also after an outage of the queue or the database."""
+"""Runs the step of a loop repeatedly, even after an outage of the queue or the database."""
 
 import logging
 import threading
@@ -18,7 +18,7 @@ PAUSE_SECONDS: Final = 1.0
 
 
 def run_repeatedly(step: Callable[[], object], stop: threading.Event, name: str) -> None:
-    """Repeat `step` until `stop` is set, also after errors of the queue or the database.
+    """Repeat `step` until `stop` is set, even after errors of the queue or the database.
 
     `name` is the name of the loop in the log. Any other exception ends the loop.
     """

@@ -1,7 +1,7 @@
 """Stores the reports of workers, which arrive in the queue, in rows.
 
 A message is acknowledged after the transaction that stores its report. If the process is killed
-between the two, the message is delivered again and changes nothing. Several result stores can run.
+between the two, the message is delivered again and has no effect. Several result stores can run.
 """
 
 import logging

@@ -2,7 +2,7 @@
 
 The sweep finds messages that used all deliveries without an advisory, invocations that the queue
 lost, messages without an open invocation, functions without a consumer, and messages and consumers
-of deleted functions. It changes nothing while the queue is unavailable. Several sweeps can run.
+of deleted functions. It makes no changes while the queue is unavailable. Several sweeps can run.
 """
 
 import logging

@@ -2,7 +2,7 @@
 
 The client's `PullSubscription.fetch` is not used: it waits for a complete batch or the timeout,
 and it reports a deleted consumer as a timeout. `Puller.fetch` returns the available messages, and
-raises if the consumer no longer exists. A request that is lost with its server costs one wait.
+raises if the consumer no longer exists. If a request is lost with its server, a wait is repeated.
 """
 
 import json

@@ -1,6 +1,6 @@
 """Stores the reports of workers about the starts and results of invocations.
 
-State changes follow `INVOCATION_TRANSITIONS`. A late report changes nothing.
+State changes follow `INVOCATION_TRANSITIONS`. A late report has no effect.
 """
 
 from collections.abc import Sequence

@@ -107,7 +107,7 @@ def webhooks_claim(
 def webhook_record(row: Invocation, attempt: Attempt) -> None:
     """Record an attempt of a claimed webhook, and its outcome.
 
-    If the invocation has got another end since, only the attempt is recorded.
+    If the invocation has ended again since, only the attempt is recorded.
     """
     delivery = row.webhook_id
     if delivery is None:

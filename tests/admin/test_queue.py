@@ -173,7 +173,7 @@ def test_waiting_units_and_the_queue_show_priority_and_gpus(operator_client: Cli
     assert "7, preemptible" in listed
     assert "7, preemptible" in shown
     assert re.search(r"<dt>GPUs</dt><dd><bdi>4", shown)
-    assert unit.gpu == 0, "a waiting unit does not count to the GPUs of its tenant"
+    assert unit.gpu == 0, "the GPUs of a waiting unit do not count for its tenant"
 
 
 def test_operators_limit_the_priority_of_a_tenant(operator_client: Client) -> None:

@@ -167,7 +167,7 @@ def test_long_waiting_function_is_on_overview(operator_client: Client) -> None:
 
     text = page(operator_client, reverse("admin:index"))
 
-    assert "1 stuck" in text
+    assert "1 waiting" in text
     assert reverse("admin:serverless_function_change", args=[function.pk]) in text
 
 

@@ -65,6 +65,17 @@ BANNED: Final = {
     r"\bNone for (none|any|one)\b|; (`?None`?|empty) (for|if|when|without)\b": "a sentence: 'Returns `None` if …'",
     r"Error: \d{3}[,;]": "Raises: 'ApiError: 400 `code` if …'",
     r"\b(just|exactly) when\b": "if and only if",
+    r"\bcounts? to (a|the|no|its)\b": "count toward",
+    r", also (if|when|with|without|while|of|those)\b": "even if, including",
+    r"\bfor ever\b|\ball the same\b": "indefinitely, permanently",
+    r"\blast in line\b|\bgives? way\b|\bline of defense\b": "served last, is stopped for, an additional check",
+    r"\bof (yours|mine)\b": "one of your X",
+    r"\b(stops|starts|restarts|rejects|plans|leaves|holds|sees) nothing\b": "does not stop anything",
+    r"\bprevents that\b": "prevents X from",
+    r"\bforgets? the\b|\bhas got\b|\bsame holds\b": "delete, has, the same applies",
+    r"\bended well\b|\bvanish(es|ed)?\b|\bthe life of\b": "succeeded, is deleted, the life cycle of",
+    r"\bpeople\b": "users",
+    r"\b(would|not|longer) takes? (the|a|its) (pod|unit)\b": "accept",
 }
 """Patterns and their replacements, in any letter case. A finding is a place to review."""
 

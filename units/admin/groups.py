@@ -137,7 +137,7 @@ class UnitGroupAdmin(ActionAdmin):
     def get_object(
         self, request: HttpRequest, object_id: str, from_field: str | None = None
     ) -> UnitGroup | None:
-        """Return any unit of a group, also of a deleted one: operations link to its first unit."""
+        """Return any unit of a group, even of a deleted one: operations link to its first unit."""
         is_id = object_id.isascii() and object_id.isdecimal() and len(object_id) < MAX_ID_DIGITS
         rows = UnitGroup.objects.exclude(group_name="").select_related("operation", "tenant")
         return rows.filter(pk=int(object_id)).first() if is_id else None

@@ -102,7 +102,7 @@ class StateFilter(ChoiceFilter):
 
 
 class WaitTabs(PhaseTabs):
-    """The phase tabs, with a tab of the units that wait for capacity, also if they are stopped."""
+    """The phase tabs, with a tab of the units that wait for capacity, even if they are stopped."""
 
     field = "tab"
     waiting: ClassVar[tuple[str, str]] = (

@@ -94,7 +94,7 @@ class SpecCapacityReply(Reply):
         examples=[False],
     )
     free: int | None = Field(
-        description="Number of additional units that the nodes would take now; null if the"
+        description="Number of additional units that the nodes would accept now; null if the"
         " number is unknown or a unit has no GPUs.",
         examples=[20],
     )

@@ -217,7 +217,7 @@ class GpuUnitReply(UnitReply):
         description="Place in the queue for stock; null if it does not wait for stock."
     )
     last_failure: HistoryReply | None = Field(
-        description="Last change to the phase `Failed`, also after the unit has recovered; null if"
+        description="Last change to the phase `Failed`, even after the unit has recovered; null if"
         " the unit has not failed within 30 days.",
         examples=[None],
     )
@@ -266,7 +266,7 @@ class GpuUnitReply(UnitReply):
 
 
 def unit_replies(rows: Sequence[GpuUnit], *, has_values: bool) -> list[GpuUnitReply]:
-    """Return the responses for active units, with what other rows say about them.
+    """Return the responses for active units, with the related values of other rows.
 
     Args:
         rows: The units.

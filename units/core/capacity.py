@@ -6,7 +6,7 @@ for each sum of nodes, this holds at any time:
     free + units + stock + pools + others = allocatable
 
 A pod holds GPUs only on its node. If the pods of a node hold more than the node offers, because
-devices failed or the node was deleted, the excess is counted separately: nothing backs it.
+devices failed or the node was deleted, the excess is counted separately.
 """
 
 from collections import Counter
@@ -113,7 +113,7 @@ def held_by_spec(records: Iterable[NodeRecord], uses: Uses) -> dict[str, dict[st
 
 
 def units_that_fit(records: Iterable[NodeRecord], pod: PodRequirements) -> int:
-    """Return the number of pods that the nodes would take now. A pod must request a GPU."""
+    """Return the number of pods that the nodes would accept now. A pod must request a GPU."""
     wanted = {name: number for name, number in pod.resources.items() if number > 0}
     number = 0
     for record in records if wanted else ():

@@ -7,7 +7,7 @@ for both, because both have the same states:
 | --- | --- | --- |
 | wants a pod | it has 1 replica | it is neither suspended nor finished |
 | at zero | it has 0 replicas | it is suspended or finished |
-| at rest: a start waits for it | at zero, written for this generation | suspended, likewise |
+| idle: a start waits for it | at zero, written for this generation | suspended, likewise |
 """
 
 import re
@@ -60,7 +60,7 @@ def is_suspended(job: Manifest) -> bool:
 
 
 def outcome(job: Manifest) -> bool | None:
-    """Return whether the program of a Job ended well, or `None` if the Job has not finished.
+    """Return whether the program of a Job succeeded, or `None` if the Job has not finished.
 
     The outcome of a Job never changes, and a finished Job never runs a pod again.
     """
@@ -87,7 +87,7 @@ def is_at_rest(unit: ResourceView, kind: ResourceKind, live: Manifest) -> bool:
 
 
 def has_observed_zero(kind: ResourceKind, live: Manifest) -> bool:
-    """Return whether the controller of an object at rest has observed that it is at zero."""
+    """Return whether the controller of an idle object has observed that it is at zero."""
     if kind == JOB:
         is_observed = condition(live, "Suspended").get("status") == "True"
         return is_observed and not number(live, "status", "active")

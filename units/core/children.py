@@ -48,7 +48,7 @@ def _job_deletion(unit: UnitView, observed: ObservedUnit) -> list[Action]:
 def _is_fenced(unit: UnitView, observed: ObservedUnit) -> bool:
     """Return whether no earlier decision can scale up a Deployment of a unit that has a Job.
 
-    The Deployment has to be at rest. The first spec of a unit has no earlier decisions, and a Job
+    The Deployment has to be idle. The first spec of a unit has no earlier decisions, and a Job
     that runs was fenced when it started.
     """
     live, job = observed.live_deployment, observed.live(JOB)

@@ -58,7 +58,7 @@ class Occupants:
     units: Mapping[int, str] = field(default_factory=dict)
     """The UIDs of the other active units by id."""
     pods: int = 0
-    """The number of all pods of units that are bound to the node, also of those that end."""
+    """The number of all pods of units on the node, including pods that are ending."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ def plan_drain(
     occupants: Observation[Occupants],
     now: datetime,
 ) -> DrainPlan:
-    """Return the next steps of a drain. A failed read plans nothing."""
+    """Return the next steps of a drain. After a failed read, it plans no step."""
     if drain.is_cordoning:
         return DrainPlan()
     match node, occupants:
@@ -148,7 +148,7 @@ def drain_state(
 
 
 def notice_text(node: str, deadline: datetime, group: str) -> str:
-    """Return the sentences with which the owner of a unit learns about a drain.
+    """Return the sentences that inform the owner of a unit about a drain.
 
     `group` is the name of the group of the unit, or an empty string.
     """

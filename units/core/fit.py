@@ -42,7 +42,7 @@ def units_on_empty_nodes(
 
     The momentary state of a node does not matter: cordons, taints and failed devices can end.
     Returns `None` if no node has the labels and all of the resources, since nodes of an unknown
-    size can be added, or if a unit requests nothing.
+    size can be added, or if a unit requests no resources.
 
     The arguments are the same as of `misfit`.
     """

@@ -6,7 +6,7 @@ the hand-over). A stop changes the annotation with the generation even if the Jo
 (rule `stamp`).
 
 A Job is deleted and created again if its pod template, which is immutable, or its run changes. The
-new Job has no memory of earlier decisions. Therefore, the unit is read again after its Job, and a
+new Job contains no earlier decisions. Therefore, the unit is read again after its Job, and a
 decision that is based on an older unit is discarded (`ObservedUnit.is_outdated`).
 
 A run begins with each start. The source of the unit identifies it, because each start claims

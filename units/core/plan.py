@@ -105,7 +105,7 @@ def _stop(unit: UnitView, observed: ObservedUnit) -> Plan:
 def _end(unit: UnitView, observed: ObservedUnit) -> Plan | None:
     """Return the plan of a unit whose program has ended in its current run, or `None`.
 
-    The program never runs again without a start, also if the spec changes.
+    The program never runs again without a start, even if the spec changes.
     """
     end = program_end(unit, observed)
     if end is None:

@@ -66,7 +66,7 @@ def puller_pod(puller: Puller, settings: PodSettings) -> Manifest:
         PULLER_LABEL: puller.spec_name,
     }
     spec: Manifest = {
-        # The scheduler is not involved: the puller requests nothing, and the node has a unit.
+        # The scheduler is not involved: the puller requests no resources, and the node has a unit.
         "nodeName": puller.node,
         "restartPolicy": "Never",
         "priorityClassName": STOCK_PRIORITY_CLASS,

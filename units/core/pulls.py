@@ -1,8 +1,8 @@
 """Decides whether a unit that cannot start on its node is started on another node. Pure.
 
-The image pull failed there, or the node of its source no longer takes its pod. The unit is stopped
-and started once more, with a stock unit of another node. An annotation of the unit names the node:
-the pods of that start avoid the node, and a second failure is final.
+The image pull failed there, or the node of its source no longer accepts its pod. The unit is
+stopped and started once more, with a stock unit of another node. An annotation of the unit names
+the node: the pods of that start avoid the node, and a second failure is final.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ from units.core.view import UnitView
 
 LOST_SECONDS: Final = 10.0
 """Time in seconds for which a pod must be unschedulable before the unit is started on another
-node, if the node of its source would take it but has no GPU left."""
+node, if the node of its source would accept it but has no GPU left."""
 
 
 def node_to_leave(unit: Manifest, observed: ObservedUnit) -> str:

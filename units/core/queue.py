@@ -13,7 +13,7 @@ HALF_LIFE_SECONDS: Final = 6 * 3600.0
 """The time after which half of a tenant's usage still counts."""
 
 TAU_SECONDS: Final = HALF_LIFE_SECONDS / math.log(2)
-"""The divisor that converts decayed GPU-seconds to GPUs: a GPU that is held forever counts as one
+"""The divisor that converts decayed GPU-seconds to GPUs: a GPU that is always held counts as one
 GPU of usage."""
 
 HOLD_SECONDS: Final = 600.0
@@ -112,7 +112,7 @@ def is_within_quota(request: QueueRequest, tenant: QueueTenant) -> bool:
 def eligible(requests: Iterable[QueueRequest], tenants: Tenants) -> list[QueueRequest]:
     """Return the requests in order that could be granted if stock were ready.
 
-    A request that its tenant's quota or suspension bars also bars the later ones of its lane.
+    A request that its tenant's quota or suspension blocks also blocks the later ones of its lane.
     """
     barred, found = set(), []
     for request in in_order(requests, tenants):

@@ -62,10 +62,10 @@ def held_by_unit(unit_uid: str, record: NodeRecord) -> Counter[str]:
 
 
 def stock_refusal(unit_uid: str, spec: object, record: NodeRecord | None) -> Refusal | None:
-    """Return the reason for which the node of a stock unit would not take the pod of a unit.
+    """Return the reason for which the node of a stock unit would not accept the pod of a unit.
 
     The pod of the unit replaces the pod of the stock unit, and has the placement and the resources
-    of its spec. Returns `None` if the node would take it, or if the node is not known.
+    of its spec. Returns `None` if the node would accept it, or if the node is not known.
     """
     if record is None:
         return None

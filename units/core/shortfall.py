@@ -15,7 +15,7 @@ class StockOfSpec:
     ready: int = 0
     starting: int = 0
     unplaced: int = 0
-    """Number of stock units that no node has room for."""
+    """Number of stock units that do not fit any node."""
     has_failures: bool = False
     """Whether so much stock has failed that the top-up has stopped."""
 

@@ -170,9 +170,9 @@ def _ready(unit: UnitView, observed: ObservedUnit) -> StatusSummary:
 
 
 def _withheld(unit: UnitView, observed: ObservedUnit) -> StatusSummary | None:
-    """Return the summary of a stock unit whose node would not take the pod of a unit.
+    """Return the summary of a stock unit whose node would not accept the pod of a unit.
 
-    The stock unit cannot be claimed, and is ready again when its node would take the pod.
+    The stock unit cannot be claimed, and is ready again when its node would accept the pod.
     """
     if not unit.is_stock:
         return None

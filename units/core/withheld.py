@@ -25,14 +25,14 @@ def withheld_text(causes: Mapping[str, int]) -> str:
 def units_missing(target: int, held: int, withheld: int, room: int | None) -> int:
     """Return the number of stock units that a top-up creates.
 
-    Withheld stock does not count as ready. It is replaced only as far as nodes have room for
+    Withheld stock does not count as ready. It is replaced only as far as nodes can run
     further stock units now, and the number of all stock units never exceeds twice the target.
 
     Args:
         target: The warm target.
         held: The number of stock units that are neither claimed nor failed, including withheld.
         withheld: The number of withheld stock units among `held`.
-        room: The number of stock units that the nodes would take, or `None` if it is not known.
+        room: The number of stock units that the nodes would accept, or `None` if it is not known.
             Stock units that are starting without a node are part of it.
     """
     missing = target - (held - withheld)

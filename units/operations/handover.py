@@ -1,4 +1,4 @@
-"""Executes creates and starts of units, with the hand-over of the stock unit that they claimed.
+"""Executes creations and starts of units, with the hand-over of the stock unit that they claimed.
 
 The steps have the names of the model: get → (read → [assign] → post) → succeed or fail. A start
 patches the unit instead of creating it. Only the rows of stock units record claims; the cluster
@@ -172,7 +172,7 @@ def _has_ended(unit: Manifest, objects: Mapping[ResourceKind, Manifest]) -> bool
 def _has_released_gpus(
     cluster: Cluster, unit: Manifest, objects: Mapping[ResourceKind, Manifest]
 ) -> bool:
-    """Return whether the objects of a stopped unit are at rest and its pods are deleted.
+    """Return whether the objects of a stopped unit are idle and its pods are deleted.
 
     If a suspended unit has no Deployment or no Job, the planner creates one at zero (rule `zero`).
     Until then, a late write could start a pod.
@@ -242,7 +242,7 @@ def _assign(operation: Operation, deleted: GpuUnit | None) -> Step:
 def _wanted(operation: Operation) -> Wanted:
     """Return the stock that the operation requires.
 
-    Only a create has the GPU spec and the image in its payload, and it takes any resource. A
+    Only a creation has the GPU spec and the image in its payload, and it accepts any resource. A
     started unit keeps the resource of its spec.
     """
     payload = operation.payload

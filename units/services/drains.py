@@ -1,4 +1,4 @@
-"""Requests the steps of the drain of a node. A drain that has ended requests nothing.
+"""Requests the steps of the drain of a node. A drain that has ended requests no steps.
 
 Each function locks the row of the drain. A cancellation deletes this row, so that a step is either
 requested before the cancellation or not at all.
@@ -57,7 +57,8 @@ def _is_in_progress(drain: NodeDrain, **conditions: Any) -> bool:
 def _request(service: Callable[..., Accepted], drain: NodeDrain, unit: GpuUnit) -> bool:
     """Request the end of a unit, and return whether it was not requested before.
 
-    A unit that is being deleted is left alone, and so is a unit of a namespace without a tenant.
+    A unit that is being deleted is not changed. The same applies to a unit of a namespace without
+    a tenant.
     """
     # A unit that is started again has another generation.
     operation_id = automatic_id("drain", drain.pk, unit.pk, unit.generation)

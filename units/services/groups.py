@@ -66,7 +66,7 @@ from units.waiting import unless_queued
 def group_create(*, tenant: Tenant, body: UnitGroupCreate) -> Accepted:
     """Accept a request to create a group, insert the rows of its units, and claim their stock.
 
-    The request is last in line, as the request for one unit is. If too few stock units are left
+    The request is served last, as the request for one unit is. If too few stock units are left
     and the request waits, one request for the stock of all units is opened.
 
     Raises:

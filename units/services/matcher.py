@@ -197,7 +197,7 @@ def _claim(
 
     Raises:
         _Overtaken: If other operations have claimed the rows (rule `rowguard`), or if the stock
-            has more GPUs than the catalogue says, and the limits do not allow them.
+            has more GPUs than the catalogue has, and the limits do not allow them.
     """
     before = claimed_gpus(operation) if quota.limits else 0
     stock = claim_all(operation, free, wanted.size, waits=True, image=image)

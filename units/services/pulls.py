@@ -37,8 +37,8 @@ def unit_start_elsewhere(unit: Manifest, node: str) -> bool:
     was applied to the unit, so that a repeated call accepts nothing.
 
     Args:
-        unit: The unit, whose row must report a failed image pull, or that no node takes its pod.
-        node: The node that the unit leaves.
+        unit: The unit, whose row must report a failed image pull, or that no node accepts its pod.
+        node: The node that the unit must avoid.
 
     Returns:
         Whether the operations were accepted.
@@ -84,7 +84,7 @@ def _accept_stop(row: GpuUnit, tenant: Tenant, operation_id: str) -> None:
 
 def _accept_start(row: GpuUnit, tenant: Tenant, operation_id: str, node: str) -> None:
     def prepare(operation: Operation) -> int:
-        # While requests are open, the stock is theirs.
+        # While requests are open, the stock is kept for them.
         elsewhere = unless_queued(_stock(row, node), row.spec_name)
         if claim(operation, elsewhere, waits=True, image=row.image) is None:
             raise _NotEligible

@@ -1,6 +1,6 @@
 """Claims stock for accepted operations in turn, and opens and closes their requests for capacity.
 
-Requests that do not wait are last in line. While no open request can use a free row, a claim of it
+Requests that do not wait are served last. While no open request can use a free row, a claim of it
 needs no turn: one statement selects the row and checks the open requests. Otherwise, the request
 is accepted again with the turn of the GPU spec, which the matcher takes, too. All
 functions except `accept_in_line` run in the transaction of the caller.
@@ -58,7 +58,7 @@ _CONTENDED_UNTIL: Final[dict[str, float]] = {}
 GPU spec. It only saves attempts: a claim with the turn is always correct."""
 
 _LAST: Final = 2**62
-"""The number of a request that is last in line."""
+"""The number of a request that is served last."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,7 +265,7 @@ def request_open(
             rows, REQUEST_TRANSITIONS, RequestPhase.OPEN, count=wanted.size, granted_at=None
         )
     if unit.gpu and not unit.uid:
-        # Its stock was deleted: until the next grant, the unit counts to no GPUs.
+        # Its stock was deleted: until the next grant, the GPUs of the unit do not count.
         GpuUnit.objects.filter(pk=unit.pk, uid="").update(gpu=0)
     reason = UnitReason.PREEMPTED if is_after_preemption else UnitReason.WAITING_FOR_CAPACITY
     waiting = _waiting_units(operation, unit)
@@ -304,15 +304,15 @@ def check_possible(wanted: Wanted, size_field: str) -> None:
     `size_field` is the field of the request that determines what it needs.
 
     Raises:
-        CapacityExceeded: If the request needs more, so that no wait would help.
+        CapacityExceeded: If the request needs more, so that waiting does not help.
     """
     most = units_possible(wanted.spec_name)
     if most is not None and most < wanted.size:
         units = "1 unit" if wanted.size == 1 else f"{wanted.size} units"
         msg = (
             f"The request needs {units} of the GPU spec '{wanted.spec_name}', and its nodes can"
-            f" have at most {most}, even if they are empty. Request less, or ask an operator to"
-            " add nodes."
+            f" have at most {most}, even if they are empty. Reduce the request, or ask an"
+            " operator to add nodes."
         )
         details = [FieldError(size_field, f"{wanted.size} needed, at most {most} possible.")]
         raise CapacityExceeded(msg, details=details)

@@ -208,7 +208,7 @@ def _missing(spec: GpuSpec) -> int:
     room = None
     if numbers["withheld"] and (records := node_records_known()):
         fitting = units_that_fit(records.values(), spec_requirements(spec))
-        room = fitting - numbers["unplaced"]  # Stock units without a node use the same room.
+        room = fitting - numbers["unplaced"]  # Stock units without a node use the same capacity.
     return units_missing(target, numbers["held"], numbers["withheld"], room)
 
 

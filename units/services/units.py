@@ -48,7 +48,7 @@ from units.services.quota import check_units, gpu_quota
 def unit_create(*, tenant: Tenant, body: GpuUnitCreate) -> Accepted:
     """Accept a request to create a unit, insert its row, and claim a ready stock unit.
 
-    The request is last in line: it gets stock that the open requests of the GPU spec leave. If
+    The request is served last: it gets stock that the open requests of the GPU spec leave. If
     they leave no stock and the request waits, a request for capacity is opened.
 
     Raises:

@@ -1,7 +1,7 @@
 """Reports to the usage ledger when units consume stock, when their pods are seen, and their ends.
 
 The transaction that records the consumption of a stock unit opens the interval, so that a crash
-loses neither. All other reports can be lost: a later look at the cluster proves the same.
+loses neither. All other reports can be lost: a later observation of the cluster proves the same.
 """
 
 from collections.abc import Sequence
@@ -75,7 +75,8 @@ def usage_begin(unit: Manifest, tenant: int) -> None:
 def usage_look(unit: Manifest, observed: ObservedUnit) -> None:
     """Report the observed state of an active unit: its pods, and whether it released its GPUs.
 
-    Pods are read only while a unit starts, stops or fails, so that a unit at rest writes nothing.
+    Pods are read only while a unit starts, stops or fails, so that an unchanged unit causes no
+    writes.
     """
     source = source_of(unit)
     is_active = role_of(unit["metadata"]["namespace"]) == UnitRole.ACTIVE

@@ -26,7 +26,7 @@ SHOWN_GROUPS = 40
 MAX_ROWS = 1_000
 """Maximum number of rows of each kind."""
 STUCK_AFTER: Final = timedelta(minutes=15)
-"""The duration after which a waiting row counts as stuck; an image pull can take minutes."""
+"""The duration after which a waiting row is displayed; an image pull can take minutes."""
 SAME_TIME: Final = timedelta(minutes=1)
 """The maximum duration between failures that count as simultaneous."""
 STUCK_QUERY: Final = {"age": "over15min"}
@@ -54,12 +54,12 @@ class FailingRows:
     order: str = "-pk"
     """An order with an index; the query reads the first `MAX_ROWS` rows in this order."""
     waits: bool = False
-    """Whether the rows are waiting rather than failed; only stuck ones are displayed."""
+    """Whether the rows are waiting rather than failed; only long waits are displayed."""
 
 
 @dataclass(frozen=True, slots=True)
 class FailingGroup:
-    """Rows of one kind that failed or are stuck with the same reason and cause.
+    """Rows of one kind that failed or wait with the same reason and cause.
 
     The name and the message belong to the newest failure or to the longest wait.
     """
@@ -83,12 +83,12 @@ class FailingGroup:
 
 @dataclass(frozen=True, slots=True)
 class Failing:
-    """The groups of failures, newest first, with their totals, and the groups of stuck rows."""
+    """The groups of failures, newest first, with their totals, and the groups of waiting rows."""
 
     groups: Sequence[FailingGroup] = ()
     further: int = 0
     waiting: Sequence[FailingGroup] = ()
-    """The groups of stuck rows, longest wait first."""
+    """The groups of waiting rows, longest wait first."""
     waiting_total: str = "0"
     sums: Sequence[tuple[str, str]] = ()
     """The number of failed rows with their noun, and the URL of their list, for each kind."""

@@ -1,7 +1,7 @@
 """Limits on failed logins, by name and by address of the client.
 
 The broker counts them for all web processes. While it does not respond, each process counts its
-own. Names are stored as digests, because people type passwords into the wrong field.
+own. Names are stored as digests, because users type passwords into the wrong field.
 """
 
 import hashlib
@@ -81,7 +81,7 @@ def login_failed(name: str, address: str) -> None:
 
 
 def login_succeeded(name: str, address: str) -> None:
-    """Forget the failures for the name from the address."""
+    """Delete the recorded failures for the name from the address."""
     _PROCESS.get().call(partial(_clear, _limits(name, address)[:1]))
 
 

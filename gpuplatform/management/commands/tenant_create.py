@@ -22,7 +22,7 @@ class Command(TenantCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         super().add_arguments(parser)
         parser.add_argument(
-            "--display-name", dest="displayName", help="Name of the tenant that people see."
+            "--display-name", dest="displayName", help="Display name of the tenant."
         )
         parser.add_argument("--namespace", help="Namespace (default: tenant-<name>).")
         parser.add_argument(

@@ -56,7 +56,7 @@ class TenantLimits(ApiView):
 
     @Endpoint(
         id="setTenantLimits",
-        summary="Replace all limits of a tenant, which stops nothing",
+        summary="Replace all limits of a tenant without stopping anything",
         tag=_TAG,
         body=TenantLimitsBody,
         replies=accepted(LIMITS_KIND, TENANT_KIND, "default"),
@@ -75,11 +75,11 @@ class OwnTenant(ApiView):
 
     @Endpoint(
         id="getOwnTenant",
-        summary="Read the limits of the own tenant and what it uses",
+        summary="Read the limits of the caller's tenant and what it uses",
         tag=_TAG,
         replies={200: TenantStateReply},
     )
     def get(self, request: Request) -> Response:
-        """Return the limits of the own tenant and what it uses."""
+        """Return the limits of the caller's tenant and what it uses."""
         state = tenant_state(caller_of(request).tenant)
         return Response(TenantStateReply.model_validate(state))

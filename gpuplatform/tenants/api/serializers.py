@@ -44,7 +44,7 @@ class TenantReply(Reply):
 
     name: str = Field(description="Name of the tenant.", examples=["acme"])
     display_name: str = Field(
-        description="Name of the tenant that people see.", examples=["ACME research"]
+        description="Display name of the tenant.", examples=["ACME research"]
     )
     namespace: str = Field(description="Namespace of the tenant.", examples=["tenant-acme"])
     namespace_origin: NamespaceOrigin = Field(

@@ -1,6 +1,6 @@
 """The objects that the platform manages in the namespace of a tenant. Pure.
 
-The quota and the limits are the second line of defense: the platform itself decides before it
+The quota and the limits are an additional check: the platform itself decides before it
 accepts a request.
 """
 

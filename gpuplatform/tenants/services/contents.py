@@ -25,7 +25,7 @@ TOKEN_DIGITS: Final = 16
 
 
 def _units(tenant: Tenant) -> QuerySet[GpuUnit]:
-    """Return the active units of a tenant, also those that `kubectl` created in its namespace."""
+    """Return the active units of a tenant, including units that `kubectl` created."""
     own = Q(tenant=tenant) | Q(tenant__isnull=True, namespace=tenant.namespace)
     return GpuUnit.objects.filter(own, role=UnitRole.ACTIVE, deleted_at__isnull=True)
 

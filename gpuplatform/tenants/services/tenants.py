@@ -1,8 +1,8 @@
 """Accepts requests on tenants, and records their outcomes.
 
 The transaction that accepts a request writes the settings and the phase of the tenant; the
-operation brings the namespace to them. A change of the phase waits for the writes of the tenant in
-progress (`gpuplatform.tenancy.locks`).
+operation applies them to the namespace. A change of the phase waits for the writes of the tenant
+in progress (`gpuplatform.tenancy.locks`).
 """
 
 from collections.abc import Callable, Mapping
@@ -322,7 +322,7 @@ def _name_conflict(name: str) -> NameConflict:
     known = Tenant.objects.filter(name=name).first()
     if known is not None and known.phase == TenantPhase.DELETED:
         msg = (
-            f"A deleted tenant had the name '{name}', and its operations are kept for"
+            f"The name '{name}' belonged to a deleted tenant, whose operations are kept for"
             f" {RETENTION_DAYS} days. Choose another name."
         )
         return NameConflict(msg, details=details)

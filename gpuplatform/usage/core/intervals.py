@@ -1,7 +1,7 @@
 """How a sight and an absence change the interval of a unit. Pure.
 
-The rules have the names of the model of the ledger, which explored all interleavings of a unit's
-life with an observer, lost nodes and a restored database.
+The rules have the names of the model of the ledger, which explored all interleavings of the
+steps of a unit with an observer, lost nodes and a restored database.
 """
 
 from dataclasses import dataclass, replace
@@ -53,7 +53,7 @@ class Seen:
 
 
 def seen(span: Span, sight: Sight, now: datetime) -> Seen:
-    """Return an open interval after a sight. An older sight changes nothing.
+    """Return an open interval after a sight. An older sight has no effect.
 
     `now` is the time of the database; the clocks of nodes may be ahead of it.
     """
@@ -71,7 +71,7 @@ def _is_known(span: Span, sight: Sight) -> bool:
         return span.finished_at is not None
     if span.bound_at is None:
         return False
-    # Times of the cluster have whole seconds: of two pods of a second, the living one is newer.
+    # Times of the cluster have whole seconds: of two pods of a second, the running one is newer.
     return sight.bound_at < span.bound_at or (sight.bound_at == span.bound_at and sight.is_end)
 
 

@@ -8,7 +8,7 @@ HORIZON: Final = 20.0
 """The multiple of `tau` after which use counts no more: a fraction of 2e-9 of it is left."""
 
 # The integral of exp(-(now - t) / tau) over each interval, multiplied by its GPUs. A statement
-# that computes all values again cannot drift, and writes nothing twice.
+# that computes all values again cannot drift, and does not write twice.
 _UPDATE: Final = """
 INSERT INTO usage_tenantdecay (tenant_id, gpu_seconds, at)
 SELECT i.tenant_id,

@@ -233,7 +233,7 @@ def intervals_recover(uses: Iterable[Use], named: Collection[str]) -> None:
     Args:
         uses: The uses of the units of the cluster.
         named: The UIDs of the sources that units of the cluster name. The pods of a unit that is
-            being stopped may exist; the next look at it closes its interval.
+            being stopped may exist; the next observation closes its interval.
     """
     now = database_time()
     with transaction.atomic():

@@ -1,4 +1,4 @@
-"""Stock is withheld if its node would not take a unit; a unit without GPUs is degraded."""
+"""Stock is withheld if its node would not accept a unit; a unit without GPUs is degraded."""
 
 from typing import Any
 

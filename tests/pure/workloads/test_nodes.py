@@ -1,4 +1,4 @@
-"""Whether a node would take a pod: the state of the node, taints, labels and devices."""
+"""Whether a node would accept a pod: the state of the node, taints, labels and devices."""
 
 from typing import Any
 

@@ -231,7 +231,7 @@ class Jobs(Controller):
 def _end_of(pod: Manifest, spec: Manifest) -> str:
     """Return the outcome of a pod as the Job counts it, or an empty string if it has not ended.
 
-    A pod without a remaining grace period has terminated, also if its status does not report it.
+    A pod without a remaining grace period has terminated, even if its status does not report it.
     """
     phase = pod.get("status", {}).get("phase")
     if phase == "Succeeded":

@@ -62,7 +62,7 @@ class Scheduler(Controller):
         self._nodes: dict[str, Node] = {}
         self._placed: dict[Key, str] = {}
         self._residents: defaultdict[str, dict[Key, Resident]] = defaultdict(dict)
-        """The bound pods of each node, also of nodes that do not exist."""
+        """The bound pods of each node, including nodes that do not exist."""
         self._waiting: dict[Key, None] = {}
         """Keys of the pods without a node, in the order of their arrival."""
         self._unschedulable: set[Key] = set()
