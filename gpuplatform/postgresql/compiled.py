@@ -14,7 +14,7 @@ class CompiledQuery:
     """A query of every request, whose compilation would cost more than its execution.
 
     `build` returns a `values_list` queryset for one text. Django must not have to convert its
-    columns: on PostgreSQL, it converts only those of JSON fields.
+    columns: on PostgreSQL, it converts only JSON fields.
     """
 
     def __init__(self, build: Callable[[str], QuerySet[Any, tuple[Any, ...]]]) -> None:
