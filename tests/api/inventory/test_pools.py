@@ -60,7 +60,7 @@ def test_a_create_is_accepted_with_its_address(api: Api, cluster: FakeCluster) -
     assert "Idempotent-Replayed" not in answer.headers
     assert answer.data["phase"] == "Pending"
     assert answer.data["kind"] == "stockpool.create"
-    assert answer.data["object"]["href"] == f"{POOLS}/a?namespace=default"
+    assert answer.data["object"]["href"] == f"{POOLS}/a?namespace=runtime-pools"
     assert answer.data["error"] is None
 
 

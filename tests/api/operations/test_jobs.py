@@ -44,7 +44,7 @@ def test_a_job_has_the_published_shape(api: Api, cluster: FakeCluster) -> None:
         "namespace": "runtime-pools",
         "name": "a",
         "uid": None,
-        "href": "/api/v1/operator/stockpools/a?namespace=default",
+        "href": "/api/v1/operator/stockpools/a?namespace=runtime-pools",
     }
 
 
