@@ -1,6 +1,7 @@
 """Callers of the API: programs with a token or, in development mode, any local program."""
 
 from dataclasses import dataclass
+from functools import cached_property
 from ipaddress import ip_address
 
 from django.conf import settings
@@ -11,7 +12,7 @@ from gpuplatform.tenancy.permissions import Permission, permissions_needed
 from gpuplatform.tenancy.selectors import tenant_by_name
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Caller:
     """The sender of a request, with its permissions."""
 
@@ -24,7 +25,7 @@ class Caller:
         """Return whether the caller has a permission, for fields with restricted readers."""
         return permission in self.permissions
 
-    @property
+    @cached_property
     def tenant(self) -> Tenant:
         """The tenant of the token, or the default tenant."""
         return self.token.tenant if self.token else tenant_by_name()
