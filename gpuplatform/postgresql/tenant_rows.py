@@ -29,12 +29,16 @@ _SAVEPOINTS: Final = ("SAVEPOINT ", "RELEASE SAVEPOINT ", "ROLLBACK TO SAVEPOINT
 
 _OWN_ROLE: Final = "SET LOCAL ROLE NONE"
 
-_tenant: ContextVar[int | None] = ContextVar("tenant_rows", default=None)
+_tenant: ContextVar[Callable[[], int] | None] = ContextVar("tenant_rows", default=None)
 _sees_all: ContextVar[bool] = ContextVar("tenant_sees_all", default=False)
 
 
-def restrict_rows(tenant: int) -> None:
-    """Restrict the statements until the end of the request to the rows of a tenant."""
+def restrict_rows(tenant: Callable[[], int]) -> None:
+    """Restrict the statements until the end of the request to the rows of a tenant.
+
+    `tenant` returns its id. It is called before each statement, so that a request without
+    statements needs no database.
+    """
     _tenant.set(tenant)
 
 
@@ -53,7 +57,7 @@ def all_rows() -> Iterator[None]:
 
 
 @contextmanager
-def rows_of_tenant(tenant: int | None) -> Iterator[None]:
+def rows_of_tenant(tenant: Callable[[], int] | None) -> Iterator[None]:
     """Restrict the statements within the block, if a tenant is given or `restrict_rows` is called.
 
     The restriction does not depend on what earlier statements set: a rollback to a savepoint
@@ -88,7 +92,7 @@ class TenantRowsMiddleware:
         return response
 
 
-def _restricted(tenant: int, chunks: Iterable[bytes]) -> Iterator[bytes]:
+def _restricted(tenant: Callable[[], int], chunks: Iterable[bytes]) -> Iterator[bytes]:
     """Yield the chunks of a stream, each of which can be created by another thread."""
     remaining = iter(chunks)
     while True:
@@ -130,4 +134,4 @@ def _settings(*, in_transaction: bool) -> tuple[str, ...]:
         return ()
     if _sees_all.get():
         return (_OWN_ROLE,) if in_transaction else ()
-    return f"SET LOCAL ROLE {TENANT_ROLE}", f"SET LOCAL {TENANT_SETTING} = '{tenant:d}'"
+    return f"SET LOCAL ROLE {TENANT_ROLE}", f"SET LOCAL {TENANT_SETTING} = '{tenant():d}'"

@@ -109,5 +109,5 @@ class CallerPermission(BasePermission):
             if tenant.phase != TenantPhase.ACTIVE:
                 raise tenant_suspended(tenant)
         if not is_for_operators(request):
-            restrict_rows(caller.tenant.pk)
+            restrict_rows(lambda: caller.tenant.pk)
         return True

@@ -7,6 +7,7 @@ from ipaddress import ip_address
 from django.conf import settings
 from rest_framework.request import Request
 
+from gpuplatform.postgresql.tenant_rows import all_rows
 from gpuplatform.tenancy.models import ApiToken, Tenant
 from gpuplatform.tenancy.permissions import Permission, permissions_needed
 from gpuplatform.tenancy.selectors import tenant_by_name
@@ -28,7 +29,8 @@ class Caller:
     @cached_property
     def tenant(self) -> Tenant:
         """The tenant of the token, or the default tenant."""
-        return self.token.tenant if self.token else tenant_by_name()
+        with all_rows():
+            return self.token.tenant if self.token else tenant_by_name()
 
     @property
     def actor(self) -> str:

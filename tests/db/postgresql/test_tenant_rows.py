@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from typing import Any
 
 import pytest
@@ -24,10 +25,13 @@ from serverless.models import Function, Invocation, WebhookSecret
 from tests.factories.people import api_of, member
 from tests.factories.serverless import accept, function_row
 from tests.factories.unit_rows import stock_row, unit_row
+from tests.fakes.installed import broker, cluster
 from units.models import GpuUnit, UnitHistory
 from units.phases import UnitRole
 
-pytestmark = pytest.mark.django_db
+__all__ = ["broker", "cluster"]
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("broker", "cluster")]
 
 NAMES = ("alpha", "beta")
 
@@ -50,6 +54,10 @@ def tenants() -> list[Tenant]:
     return found
 
 
+def rows_of(tenant: Tenant) -> AbstractContextManager[None]:
+    return rows_of_tenant(lambda: tenant.pk)
+
+
 def texts(model: type[models.Model]) -> str:
     """Return all rows that the statement without a condition returns, as text."""
     return repr(list(model._default_manager.values()))
@@ -62,7 +70,7 @@ OF_TENANTS = [GpuUnit, UnitHistory, Function, Invocation, WebhookSecret, Members
 def test_a_statement_without_a_condition_returns_the_rows_of_the_tenant(
     model: type[models.Model], tenants: list[Tenant]
 ) -> None:
-    with rows_of_tenant(tenants[1].pk):
+    with rows_of(tenants[1]):
         own = texts(model)
 
     assert "beta" in own
@@ -71,7 +79,7 @@ def test_a_statement_without_a_condition_returns_the_rows_of_the_tenant(
 
 
 def test_another_tenant_has_no_row_to_change(tenants: list[Tenant]) -> None:
-    with rows_of_tenant(tenants[1].pk):
+    with rows_of(tenants[1]):
         changed = GpuUnit.objects.filter(name="alpha").update(message="changed")
         deleted, _ = WebhookSecret.objects.all().delete()
         locked = list(Tenant.objects.select_for_update().values_list("name", flat=True))
@@ -95,7 +103,7 @@ def test_no_row_of_another_tenant_is_inserted_or_given_away(tenants: list[Tenant
         UnitHistory.objects.create(unit=GpuUnit(pk=foreign), phase="Ready")
 
     foreign = GpuUnit.objects.get(name="alpha").pk
-    with rows_of_tenant(beta.pk):
+    with rows_of(beta):
         for write in (insert, give, add_history):
             rejected(write)
 
@@ -112,7 +120,7 @@ def test_a_table_without_a_privilege_cannot_be_read(table: str, tenants: list[Te
         with connection.cursor() as cursor:
             cursor.execute(f"SELECT * FROM {table}")
 
-    with rows_of_tenant(tenants[1].pk):
+    with rows_of(tenants[1]):
         rejected(read)
 
 
@@ -126,7 +134,7 @@ def test_the_role_without_a_tenant_sees_nothing(tenants: list[Tenant]) -> None:
 def test_stock_can_be_read_but_not_changed(tenants: list[Tenant]) -> None:
     stock_row()
 
-    with rows_of_tenant(tenants[1].pk):
+    with rows_of(tenants[1]):
         stock = GpuUnit.objects.filter(role=UnitRole.STOCK)
         number, changed = stock.count(), stock.update(message="changed")
 
@@ -139,7 +147,7 @@ def test_a_unit_made_with_kubectl_belongs_to_the_tenant_of_its_namespace(
     for tenant in tenants:
         unit_row(name=f"by-hand-{tenant}", tenant=None, namespace=tenant.namespace, spec={})
 
-    with rows_of_tenant(tenants[1].pk):
+    with rows_of(tenants[1]):
         names = set(GpuUnit.objects.values_list("name", flat=True))
 
     assert names == {"beta", "by-hand-beta"}
@@ -148,7 +156,7 @@ def test_a_unit_made_with_kubectl_belongs_to_the_tenant_of_its_namespace(
 def test_a_rollback_to_a_savepoint_does_not_lift_the_restriction(tenants: list[Tenant]) -> None:
     with rows_of_tenant(None):
         with transaction.atomic():
-            restrict_rows(tenants[1].pk)
+            restrict_rows(lambda: tenants[1].pk)
             assert Tenant.objects.count() == 1
             transaction.set_rollback(True)
         assert Tenant.objects.count() == 1
@@ -161,7 +169,7 @@ def test_a_rollback_to_a_savepoint_does_not_lift_the_restriction(tenants: list[T
 
 @pytest.mark.django_db(transaction=True)
 def test_each_statement_has_a_transaction_of_its_own(tenants: list[Tenant]) -> None:
-    with rows_of_tenant(tenants[1].pk):
+    with rows_of(tenants[1]):
         names = list(Tenant.objects.values_list("name", flat=True))
         status = connection.connection.info.transaction_status
         with all_rows():
@@ -176,7 +184,7 @@ def test_each_statement_has_a_transaction_of_its_own(tenants: list[Tenant]) -> N
 @pytest.mark.django_db(transaction=True)
 def test_a_commit_and_its_hooks_are_restricted(tenants: list[Tenant]) -> None:
     seen: list[int] = []
-    with rows_of_tenant(tenants[1].pk), transaction.atomic():
+    with rows_of(tenants[1]), transaction.atomic():
         transaction.on_commit(lambda: seen.append(Tenant.objects.count()))
         Membership.objects.create(tenant=tenants[1], group="g", role=Role.VIEWER)
 
