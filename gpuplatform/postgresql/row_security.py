@@ -74,7 +74,7 @@ class _State(NamedTuple):
 
 
 class MissingRole(Exception):
-    """The user of the database may not create the role. The message says what an admin does."""
+    """The user of the database may not create the role. The message is the next step."""
 
 
 def row_security_sync(tables: Iterable[TenantTable] = TABLES) -> None:

@@ -112,7 +112,7 @@ def _execute_restricted(
 ) -> Any:
     """Execute a statement together with the statements that restrict it, in one round trip.
 
-    Outside a transaction, the database executes them in a transaction of their own.
+    Outside a transaction, the database executes them in one transaction.
     """
     settings = _settings(in_transaction=context["connection"].in_atomic_block)
     if not settings or sql.startswith(_SAVEPOINTS):

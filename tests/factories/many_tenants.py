@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from django.contrib.auth.models import User
+from django.db import connection
 
 from gpuplatform.clock import now
 from gpuplatform.operations.models import Operation
@@ -61,6 +62,8 @@ def many_tenants(number: int) -> list[Tenant]:
     )
     _functions(tenants, operations)
     _usage(units)
+    with connection.cursor() as cursor:
+        cursor.execute("ANALYZE")
     return tenants
 
 
