@@ -8,6 +8,7 @@ from django.db.models import Q
 
 from gpuplatform import clock
 from gpuplatform.kube.kinds import Manifest
+from gpuplatform.postgresql.tenant_rows import all_rows
 from gpuplatform.workloads.holders import NodeRecord
 from inventory.models import Node, NodeDrain
 from units.core.drain import Occupants, drain_state, unit_pods
@@ -100,6 +101,7 @@ def _by_role(rows: Sequence[GpuUnit]) -> UnitsOnNode:
     )
 
 
+@all_rows()
 def notices_of(units: Sequence[GpuUnit]) -> dict[int, NodeDrain]:
     """Return the drain that stops each unit at the end of its notice, by the id of the unit.
 

@@ -17,6 +17,7 @@ from django.db.models.functions import RowNumber
 
 from gpuplatform import clock
 from gpuplatform.operations.registry import QueuePlace
+from gpuplatform.postgresql.tenant_rows import all_rows
 from gpuplatform.queueing import Queue, enqueue
 from gpuplatform.tenancy.models import Tenant
 from gpuplatform.tenancy.phases import TenantPhase
@@ -243,6 +244,7 @@ def places_of_operations(operations: Collection[int]) -> dict[int, QueuePlace]:
     return _places_by_owner(rows.values_list("id", "operation_id", "spec_name"))
 
 
+@all_rows()
 def position_of(request: CapacityRequest) -> int | None:
     """Return the position of an open request, or `None` if it has expired."""
     tenants = _tenants_waiting(request.spec_name)
@@ -259,6 +261,7 @@ def _places_by_owner(rows: Iterable[tuple[int, int, str]]) -> dict[int, QueuePla
     return {owner: place for number, place in places.items() for owner in owners[number]}
 
 
+@all_rows()
 def _places(wanted: Mapping[str, Collection[int] | None]) -> dict[int, QueuePlace]:
     """Return the places of requests by GPU spec, in order; `None` means all requests."""
     grants = past_grants(wanted.keys())
@@ -289,6 +292,7 @@ def past_grants(spec_names: Collection[str]) -> Mapping[str, Sequence[PastGrant]
     return found
 
 
+@all_rows()
 def waits_of_specs(ready: Mapping[str, int]) -> dict[str, tuple[int, int] | None]:
     """Return the estimated wait in seconds of a new unit of each GPU spec, or `None` if unknown.
 
@@ -345,6 +349,7 @@ def hint_tenant(tenant: int) -> None:
     transaction.on_commit(hint, robust=True)
 
 
+@all_rows()
 def _hint(spec_name: str) -> None:
     number = requests_open(spec_name).order_by("id").values_list("id", flat=True).first()
     if number is not None:

@@ -10,6 +10,7 @@ from django.db.models import Case, Exists, OuterRef, QuerySet, Subquery, When
 from django.db.models.functions import Coalesce
 
 from gpuplatform.clock import rfc3339
+from gpuplatform.postgresql.tenant_rows import all_rows
 from inventory.models import GpuSpec
 from units.models import CapacityRequest, GpuUnit, PreemptionNotice
 from units.phases import RequestPhase
@@ -30,6 +31,7 @@ def with_waits(rows: QuerySet[GpuUnit]) -> QuerySet[GpuUnit]:
     )
 
 
+@all_rows()
 def preemption_notices(units: Collection[int]) -> dict[int, PreemptionNotice]:
     """Return the valid notices of preemptions of units, by the id of the unit."""
     rows = PreemptionNotice.objects.filter(unit__in=units, request__phase=RequestPhase.OPEN)

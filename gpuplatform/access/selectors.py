@@ -6,6 +6,7 @@ from django.contrib.auth.models import User
 from django.db.models import Q, QuerySet
 
 from gpuplatform.errors import NotFound
+from gpuplatform.postgresql.tenant_rows import all_rows
 from gpuplatform.tenancy.callers import Caller
 from gpuplatform.tenancy.models import ApiToken, Membership, Tenant
 from gpuplatform.tenancy.permissions import Permission
@@ -19,6 +20,7 @@ def members_of(tenant: Tenant) -> QuerySet[Membership]:
     return Membership.objects.filter(tenant=tenant).select_related("user")
 
 
+@all_rows()
 def subject_of(name: str) -> tuple[User | None, str]:
     """Return the user or the group with the name of a member: exactly one of them.
 

@@ -17,6 +17,7 @@ from gpuplatform.errors import FieldError, NotAllowed, NotFound
 from gpuplatform.formats.model import invalid_spec
 from gpuplatform.operations.models import Operation
 from gpuplatform.operations.services import Accepted, Request, operation_accept
+from gpuplatform.postgresql.tenant_rows import all_rows
 from gpuplatform.tenancy.callers import Caller
 from gpuplatform.tenancy.models import ApiToken, Tenant
 from gpuplatform.tenancy.permissions import Permission, Role, permissions_of_scopes
@@ -162,6 +163,7 @@ def _check_scopes(caller: Caller, body: TokenCreate) -> None:
     raise NotAllowed(f"scopes: {message}", details=[FieldError("scopes", message)])
 
 
+@all_rows()
 def _owner(caller: Caller, body: TokenCreate) -> User | None:
     """Return the owner of a new token.
 
@@ -191,7 +193,8 @@ def _check_new(caller: Caller, body: TokenCreate, owner: User | None) -> None:
         raise invalid_spec([FieldError("expiresAt", "Must be in the future.")])
     if owner is None:
         return
-    allowed = permissions_of_owner(owner, caller.tenant)
+    with all_rows():
+        allowed = permissions_of_owner(owner, caller.tenant)
     if not allowed:
         _no_member(owner.get_username())
     if not permissions_of_scopes(body.scopes) <= allowed | {Permission.TOKEN}:

@@ -85,6 +85,7 @@ MIDDLEWARE = [
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "gpuplatform.adminkit.site.errors.InvalidQueryMiddleware",
     "gpuplatform.tenancy.actor.ActorMiddleware",
+    "gpuplatform.postgresql.tenant_rows.TenantRowsMiddleware",
 ]
 
 ROOT_URLCONF = "gpuplatform.urls"

@@ -12,8 +12,9 @@ from typing_extensions import override
 
 from gpuplatform.api.request_log import TENANT_KEY
 from gpuplatform.errors import NotAllowed, Unauthenticated
+from gpuplatform.postgresql.tenant_rows import restrict_rows
 from gpuplatform.tenancy.actor import set_actor
-from gpuplatform.tenancy.callers import Caller, needed_of, needs_no_token
+from gpuplatform.tenancy.callers import Caller, is_for_operators, needed_of, needs_no_token
 from gpuplatform.tenancy.permissions import Permission
 from gpuplatform.tenancy.phases import TenantPhase
 from gpuplatform.tenancy.selectors import tenant_suspended, token_permissions
@@ -79,6 +80,9 @@ class CallerPermission(BasePermission):
     def has_permission(self, request: Request, view: "APIView") -> bool:
         """Return true, and record the caller as the actor of the request.
 
+        From then on, the database shows a request to a route of tenants only the rows of the
+        caller's tenant.
+
         Raises:
             Unauthenticated: If the request has no valid token and requires one.
             NotAllowed: If the token does not have a permission that the route requires.
@@ -106,4 +110,6 @@ class CallerPermission(BasePermission):
             tenant = caller.token.tenant
             if tenant.phase != TenantPhase.ACTIVE:
                 raise tenant_suspended(tenant)
+        if not is_for_operators(request):
+            restrict_rows(lambda: caller.tenant.pk)
         return True

@@ -1,17 +1,19 @@
 """Callers of the API: programs with a token or, in development mode, any local program."""
 
 from dataclasses import dataclass
+from functools import cached_property
 from ipaddress import ip_address
 
 from django.conf import settings
 from rest_framework.request import Request
 
+from gpuplatform.postgresql.tenant_rows import all_rows
 from gpuplatform.tenancy.models import ApiToken, Tenant
 from gpuplatform.tenancy.permissions import Permission, permissions_needed
 from gpuplatform.tenancy.selectors import tenant_by_name
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Caller:
     """The sender of a request, with its permissions."""
 
@@ -24,10 +26,11 @@ class Caller:
         """Return whether the caller has a permission, for fields with restricted readers."""
         return permission in self.permissions
 
-    @property
+    @cached_property
     def tenant(self) -> Tenant:
         """The tenant of the token, or the default tenant."""
-        return self.token.tenant if self.token else tenant_by_name()
+        with all_rows():
+            return self.token.tenant if self.token else tenant_by_name()
 
     @property
     def actor(self) -> str:

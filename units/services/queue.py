@@ -3,7 +3,8 @@
 Requests that do not wait are served last. While no open request can use a free row, a claim of it
 needs no turn: one statement selects the row and checks the open requests. Otherwise, the request
 is accepted again with the turn of the GPU spec, which the matcher takes, too. All
-functions except `accept_in_line` run in the transaction of the caller.
+functions except `accept_in_line` run in the transaction of the caller. Stock and the order of the
+queue belong to no tenant: their statements see all rows (`all_rows`).
 """
 
 import time
@@ -21,6 +22,7 @@ from gpuplatform.lifecycle.transition import transition
 from gpuplatform.operations.models import Operation
 from gpuplatform.operations.phases import OPEN_PHASES
 from gpuplatform.operations.services import Accepted, OperationTask, Request, operation_accept
+from gpuplatform.postgresql.tenant_rows import all_rows
 from gpuplatform.queueing import Queue, enqueue_after_commit
 from gpuplatform.tenancy.models import Tenant
 from inventory.services.catalogue import holds_pause
@@ -152,6 +154,7 @@ def accept_in_line(
     return operation_accept(request, prepare=lambda one: prepare(one, _claim_in_turn), turn=turn)
 
 
+@all_rows()
 def _claim_without_turn(operation: Operation, wanted: Wanted) -> Claimed:
     """Claim a row that no open request can use (rule `onestatement`).
 
@@ -174,6 +177,7 @@ def _claim_without_turn(operation: Operation, wanted: Wanted) -> Claimed:
     return Claimed(None, requests_open(wanted.spec_name).count())
 
 
+@all_rows()
 def _claim_in_turn(operation: Operation, wanted: Wanted) -> Claimed:
     """Claim rows that the order leaves after all grants and holds (rule `lastinline`)."""
     queue = spec_queue(wanted.spec_name, tenant=operation.tenant_id, depth=None)
@@ -275,6 +279,7 @@ def request_open(
     return request
 
 
+@all_rows()
 def _check_length(tenant: Tenant, spec_name: str) -> None:
     """Check that one more request can wait.
 
@@ -297,6 +302,7 @@ def _check_length(tenant: Tenant, spec_name: str) -> None:
             raise QueueFull(msg, waiting=number, details=details)
 
 
+@all_rows()
 def check_possible(wanted: Wanted, size_field: str) -> None:
     """Check that the nodes could provide the stock of a request if they were empty.
 
@@ -336,7 +342,8 @@ def requests_close(requests: QuerySet[CapacityRequest]) -> None:
     for _, spec_name, phase, hold, times in found:
         if hold is not None:
             # As long as after the end of the hold: a cancellation must not shorten the pause.
-            holds_pause(spec_name, hold_seconds(times))
+            with all_rows():
+                holds_pause(spec_name, hold_seconds(times))
         if phase == RequestPhase.OPEN:
             hint_matcher(spec_name)
 

@@ -1,0 +1,312 @@
+"""Statements of a tenant see and change only its rows, whatever their conditions are."""
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.db import ProgrammingError, connection, models, transaction
+from psycopg.errors import InsufficientPrivilege
+
+from gpuplatform.operations.models import Operation
+from gpuplatform.postgresql.row_security import MissingRole, ensure_role, row_security_sync
+from gpuplatform.postgresql.tenant_rows import (
+    TENANT_ROLE,
+    all_rows,
+    restrict_rows,
+    rows_of_tenant,
+)
+from gpuplatform.postgresql.tenant_tables import OWN, TABLES, TenantTable
+from gpuplatform.tenancy.models import Membership, Tenant, TenantLimit
+from gpuplatform.tenancy.permissions import Role
+from serverless.models import Function, Invocation, WebhookSecret
+from tests.factories.people import api_of, member
+from tests.factories.serverless import accept, function_row
+from tests.factories.unit_rows import stock_row, unit_row
+from tests.fakes.installed import broker, cluster
+from units.models import GpuUnit, UnitHistory
+from units.phases import UnitRole
+
+__all__ = ["broker", "cluster"]
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("broker", "cluster")]
+
+NAMES = ("alpha", "beta")
+
+
+@pytest.fixture
+def tenants() -> list[Tenant]:
+    """Two tenants with one row of each kind."""
+    found = []
+    for name in NAMES:
+        tenant = Tenant.objects.create(name=name, namespace=f"tenant-{name}")
+        found.append(tenant)
+        unit = unit_row(name=name, tenant=tenant, namespace=tenant.namespace, spec={})
+        UnitHistory.objects.create(unit=unit, phase="Ready", message=name)
+        function = function_row(name, tenant=tenant)
+        WebhookSecret.objects.create(function=function, salt=name)
+        accept(function, name, invocationID=name)
+        TenantLimit.objects.create(tenant=tenant, resource="gpus", hard=8)
+        member(tenant, name, Role.VIEWER)
+        api_of(tenant)
+    return found
+
+
+def rows_of(tenant: Tenant) -> AbstractContextManager[None]:
+    return rows_of_tenant(lambda: tenant.pk)
+
+
+def texts(model: type[models.Model]) -> str:
+    """Return all rows that the statement without a condition returns, as text."""
+    return repr(list(model._default_manager.values()))
+
+
+OF_TENANTS = [GpuUnit, UnitHistory, Function, Invocation, WebhookSecret, Membership, Tenant, User]
+
+
+@pytest.mark.parametrize("model", OF_TENANTS)
+def test_a_statement_without_a_condition_returns_the_rows_of_the_tenant(
+    model: type[models.Model], tenants: list[Tenant]
+) -> None:
+    with rows_of(tenants[1]):
+        own = texts(model)
+
+    assert "beta" in own
+    assert "alpha" not in own
+    assert "alpha" in texts(model)
+
+
+def test_another_tenant_has_no_row_to_change(tenants: list[Tenant]) -> None:
+    with rows_of(tenants[1]):
+        changed = GpuUnit.objects.filter(name="alpha").update(message="changed")
+        deleted, _ = WebhookSecret.objects.all().delete()
+        locked = list(Tenant.objects.select_for_update().values_list("name", flat=True))
+
+    assert changed == 0
+    assert deleted == 1
+    assert locked == ["beta"]
+    assert set(WebhookSecret.objects.values_list("salt", flat=True)) == {"alpha"}
+
+
+def test_no_row_of_another_tenant_is_inserted_or_given_away(tenants: list[Tenant]) -> None:
+    alpha, beta = tenants
+
+    def insert() -> None:
+        Membership.objects.create(tenant=alpha, group="g", role=Role.VIEWER)
+
+    def give() -> None:
+        Membership.objects.filter(tenant=beta).update(tenant=alpha)
+
+    def add_history() -> None:
+        UnitHistory.objects.create(unit=GpuUnit(pk=foreign), phase="Ready")
+
+    foreign = GpuUnit.objects.get(name="alpha").pk
+    with rows_of(beta):
+        for write in (insert, give, add_history):
+            rejected(write)
+
+
+def rejected(write: Callable[[], object]) -> None:
+    with pytest.raises(ProgrammingError) as raised, transaction.atomic():
+        write()
+    assert isinstance(raised.value.__cause__, InsufficientPrivilege)
+
+
+@pytest.mark.parametrize("table", ["usage_usageinterval", "django_session", "inventory_node"])
+def test_a_table_without_a_privilege_cannot_be_read(table: str, tenants: list[Tenant]) -> None:
+    def read() -> None:
+        with connection.cursor() as cursor:
+            cursor.execute(f"SELECT * FROM {table}")
+
+    with rows_of(tenants[1]):
+        rejected(read)
+
+
+def test_the_role_without_a_tenant_sees_nothing(tenants: list[Tenant]) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(f"SET LOCAL ROLE {TENANT_ROLE}")
+        assert [model.objects.exists() for model in (Tenant, GpuUnit, Operation)] == [False] * 3
+        cursor.execute("SET LOCAL ROLE NONE")
+
+
+def test_stock_can_be_read_but_not_changed(tenants: list[Tenant]) -> None:
+    stock_row()
+
+    with rows_of(tenants[1]):
+        stock = GpuUnit.objects.filter(role=UnitRole.STOCK)
+        number, changed = stock.count(), stock.update(message="changed")
+
+    assert (number, changed) == (1, 0)
+
+
+def test_a_unit_made_with_kubectl_belongs_to_the_tenant_of_its_namespace(
+    tenants: list[Tenant],
+) -> None:
+    for tenant in tenants:
+        unit_row(name=f"by-hand-{tenant}", tenant=None, namespace=tenant.namespace, spec={})
+
+    with rows_of(tenants[1]):
+        names = set(GpuUnit.objects.values_list("name", flat=True))
+
+    assert names == {"beta", "by-hand-beta"}
+
+
+def test_a_rollback_to_a_savepoint_does_not_lift_the_restriction(tenants: list[Tenant]) -> None:
+    with rows_of_tenant(None):
+        with transaction.atomic():
+            restrict_rows(lambda: tenants[1].pk)
+            assert Tenant.objects.count() == 1
+            transaction.set_rollback(True)
+        assert Tenant.objects.count() == 1
+        with transaction.atomic(), all_rows():
+            assert Tenant.objects.count() > 1
+            transaction.set_rollback(True)
+        assert Tenant.objects.count() == 1
+    assert Tenant.objects.count() > 1
+
+
+@pytest.mark.django_db(transaction=True)
+def test_each_statement_has_a_transaction_of_its_own(tenants: list[Tenant]) -> None:
+    with rows_of(tenants[1]):
+        names = list(Tenant.objects.values_list("name", flat=True))
+        status = connection.connection.info.transaction_status
+        with all_rows():
+            everyone = Tenant.objects.count()
+
+    assert names == ["beta"]
+    assert status.name == "IDLE"
+    assert everyone > 1
+    assert current_user() != TENANT_ROLE
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_commit_and_its_hooks_are_restricted(tenants: list[Tenant]) -> None:
+    seen: list[int] = []
+    with rows_of(tenants[1]), transaction.atomic():
+        transaction.on_commit(lambda: seen.append(Tenant.objects.count()))
+        Membership.objects.create(tenant=tenants[1], group="g", role=Role.VIEWER)
+
+    assert seen == [1]
+    assert Membership.objects.filter(group="g").exists()
+
+
+def current_user() -> str:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT current_user")
+        return str(cursor.fetchone()[0])
+
+
+def state() -> tuple[list[Any], list[Any]]:
+    """Return the policies, with their numbers, and the privileges of the role."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT oid, polname, polrelid FROM pg_policy ORDER BY 1")
+        policies = cursor.fetchall()
+        cursor.execute(
+            "SELECT table_name, privilege_type FROM information_schema.role_table_grants"
+            " WHERE grantee = %s ORDER BY 1, 2",
+            [TENANT_ROLE],
+        )
+        return policies, cursor.fetchall()
+
+
+def test_a_synchronization_writes_nothing_twice() -> None:
+    before = state()
+
+    row_security_sync()
+
+    assert before[0]
+    assert state() == before
+
+
+def test_a_synchronization_repairs_what_differs() -> None:
+    before = state()
+    with connection.cursor() as cursor:
+        cursor.execute("DROP POLICY tenant_rows ON tenancy_tenantlimit")
+        cursor.execute("CREATE POLICY open ON tenancy_tenantlimit USING (true)")
+        cursor.execute("ALTER TABLE units_gpuunit DISABLE ROW LEVEL SECURITY")
+        cursor.execute(f"GRANT SELECT ON django_session TO {TENANT_ROLE}")
+        cursor.execute(f"GRANT UPDATE ON tenancy_tenant TO {TENANT_ROLE}")
+
+    row_security_sync()
+
+    policies, privileges = state()
+    assert [one[1:] for one in sorted(policies, key=lambda one: (one[2], one[1]))] == [
+        one[1:] for one in sorted(before[0], key=lambda one: (one[2], one[1]))
+    ]
+    assert privileges == before[1]
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT relrowsecurity FROM pg_class WHERE relname = 'units_gpuunit'")
+        assert cursor.fetchone() == (True,)
+
+
+def test_a_changed_declaration_replaces_the_policy() -> None:
+    changed = [
+        TenantTable(one.name, ("SELECT",), f"{OWN} AND hard > 5")
+        if one.name == "tenancy_tenantlimit"
+        else one
+        for one in TABLES
+    ]
+
+    row_security_sync(changed)
+
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT qual FROM pg_policies WHERE tablename = 'tenancy_tenantlimit'")
+        assert [("hard > 5" in qual) for (qual,) in cursor.fetchall()] == [True]
+
+
+@pytest.fixture
+def role() -> Iterator[str]:
+    """The name of a role that does not exist, and is dropped at the end."""
+    name = "gpuplatform_test_role"
+
+    def drop() -> None:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT 1 FROM pg_roles WHERE rolname = %s", [name])
+            if cursor.fetchone():
+                cursor.execute(f"DROP OWNED BY {name}; DROP ROLE {name}")
+
+    drop()
+    yield name
+    drop()
+
+
+@pytest.mark.xdist_group("gpuplatform_test_role")
+@pytest.mark.django_db(transaction=True)
+def test_databases_of_a_server_create_the_role_at_the_same_time(role: str) -> None:
+    barrier, failures = threading.Barrier(4), []
+
+    def create() -> None:
+        try:
+            with transaction.atomic():
+                connection.ensure_connection()
+                barrier.wait(30)
+                ensure_role(role)
+        except Exception as error:  # noqa: BLE001 - reported by the assertion
+            failures.append(error)
+        finally:
+            connection.close()
+
+    threads = [threading.Thread(target=create) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert failures == []
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT rolcanlogin, rolbypassrls FROM pg_roles WHERE rolname = %s", [role])
+        assert cursor.fetchall() == [(False, False)]
+
+
+@pytest.mark.xdist_group("gpuplatform_test_role")
+def test_a_user_that_may_not_create_roles_is_told_what_to_do(role: str) -> None:
+    user = "gpuplatform_test_user"
+    with connection.cursor() as cursor:
+        cursor.execute(f"CREATE ROLE {user} NOLOGIN NOCREATEROLE")
+        cursor.execute(f"SET LOCAL ROLE {user}")
+
+    text = f"CREATE ROLE {role} NOLOGIN; GRANT {role} TO"
+    with pytest.raises(MissingRole, match=text), transaction.atomic():
+        ensure_role(role)
