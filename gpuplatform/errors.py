@@ -289,13 +289,28 @@ class TenantSuspended(RequestError):
 
 
 class Throttled(RequestError):
-    """The caller sends too many requests or has too many open invocations."""
+    """The function has too many open invocations, or too many requests of the tenant read logs."""
 
     code = "throttled"
     http_status = 429
     next_step = "Retry after the number of seconds in `Retry-After`."
-    example_message = "Too many requests. Retry in 5 seconds."
+    example_message = (
+        "The function 'echo' has the maximum of 10000 open invocations. Try again in 5 seconds."
+    )
     example_retry_after = 5
+
+
+class RateLimited(RequestError):
+    """The caller sends requests at a higher rate than its token, tenant or address may."""
+
+    code = "rate_limited"
+    http_status = 429
+    next_step = (
+        "Retry after the number of seconds in `Retry-After`, with the same operationID. The fields"
+        " `RateLimit` and `RateLimit-Policy` of each response describe the rates."
+    )
+    example_message = "Too many requests. Retry in 2 seconds."
+    example_retry_after = 2
 
 
 class OperatorUnavailable(PlatformError):

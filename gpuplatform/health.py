@@ -23,6 +23,7 @@ from gpuplatform.errors import PlatformError
 from gpuplatform.kube.deadline import deadline
 from gpuplatform.kube.modes import get_cluster
 from gpuplatform.queueing import Queue, keys_of
+from gpuplatform.rates.counters import COUNTERS
 from gpuplatform.reconciliation.heartbeats import FRESH_SECONDS, Part
 from gpuplatform.reconciliation.models import ClusterState, ProcessHeartbeat
 from gpuplatform.samples.models import PlatformSample
@@ -46,6 +47,9 @@ _NEED_QUEUE: Final = frozenset({Part.ACTIVATOR, Part.RESULTS})
 
 _NO_CLUSTER: Final = "off by configuration (KUBE_MODE=off)"
 _NO_QUEUE: Final = "off by configuration (NATS_URL is not set)"
+_OWN_COUNTS: Final = (
+    "The broker does not count requests, so this web process allows half of each rate."
+)
 
 _QUEUE_PORT: Final = 4222
 _MAX_GREETING: Final = 64 * 1024
@@ -60,6 +64,7 @@ class HealthCode(TextChoices):
     HEALTHY = "healthy", "Healthy"
     OFF = "off", "Off by configuration"
     BACKLOG = "backlog", "Many messages are queued"
+    DEGRADED = "degraded", "Works with a known problem"
     NO_SAMPLE = "no_sample", "No sample yet"
     STALE_SAMPLE = "stale_sample", "No recent sample; check beat"
     UNKNOWN = "unknown", "Not observed yet"
@@ -74,7 +79,9 @@ class HealthCode(TextChoices):
     WRONG_SERVER = "wrong_server", "Not a NATS server"
 
 
-_OK: Final = frozenset({HealthCode.HEALTHY, HealthCode.OFF, HealthCode.BACKLOG})
+_OK: Final = frozenset(
+    {HealthCode.HEALTHY, HealthCode.OFF, HealthCode.BACKLOG, HealthCode.DEGRADED}
+)
 _UNAVAILABLE: Final = frozenset({HealthCode.UNREACHABLE, HealthCode.RECOVERY_NEEDED})
 """Codes of the cluster in which no process can hold a Lease."""
 
@@ -227,6 +234,13 @@ def broker_health(lengths: Mapping[str, int] | None) -> PartHealth:
     is_long = max(lengths.values()) > MAX_BACKLOG
     detail = f"queued messages: {queued}" if queued else "queues are empty"
     return PartHealth("broker", HealthCode.BACKLOG if is_long else HealthCode.HEALTHY, detail)
+
+
+def rates_health() -> PartHealth:
+    """Return the health of the rates of requests: whether the broker counts for this process."""
+    if COUNTERS.get().is_degraded:
+        return PartHealth("rates", HealthCode.DEGRADED, _OWN_COUNTS)
+    return PartHealth("rates", HealthCode.HEALTHY)
 
 
 def queue_health() -> PartHealth:

@@ -162,6 +162,18 @@ def _no_renewals() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session", autouse=True)
+def _unlimited_rates() -> Iterator[None]:
+    """Rates of requests are unlimited, except in their own tests."""
+    from django.conf import settings  # noqa: PLC0415 - the plugin prepares the environment
+
+    from gpuplatform.settings.rates import Rates  # noqa: PLC0415 - as above
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(settings, "RATES", Rates())
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
 def _loopback_only() -> Iterator[None]:
     """A connection to an address other than loopback fails the test."""
     connect, connect_ex = socket.socket.connect, socket.socket.connect_ex

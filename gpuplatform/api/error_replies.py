@@ -86,6 +86,7 @@ def usual_errors(method: str, *, has_body: bool) -> set[type[PlatformError]]:
     """
     found: set[type[PlatformError]] = {
         errors.RequestError,
+        errors.RateLimited,
         errors.PlatformError,
         errors.DatabaseUnavailable,
     }
@@ -149,6 +150,8 @@ def _response(codes: tuple[str, ...]) -> dict[str, Any]:
     names = ["X-Request-ID"]
     if any(_has_retry_after(code) for code in codes):
         names.append("Retry-After")
+    if errors.RateLimited.code in codes:
+        names += ["RateLimit", "RateLimit-Policy"]
     if "unauthenticated" in codes:
         names.append("WWW-Authenticate")
     examples = {code: {"$ref": f"{_REFERENCE}/examples/{code}"} for code in codes}

@@ -16,6 +16,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseBadRequest, JsonR
 from django.http.response import HttpResponseBase
 
 from gpuplatform.api.exceptions import envelope, error_for_status, headers, log, platform_error
+from gpuplatform.api.rate_headers import RATE_HEADERS_KEY
 from gpuplatform.api.request_log import PROBES, record_request
 from gpuplatform.api.trace_id import accepted_or_new, tracing
 from gpuplatform.errors import PlatformError, RequestError
@@ -44,6 +45,8 @@ class RequestMiddleware:
         with tracing(trace_id):
             response = self._response(request)
         response.headers[TRACE_ID_HEADER] = trace_id
+        for name, value in request.META.get(RATE_HEADERS_KEY, {}).items():
+            response.headers[name] = value
         if settings.HSTS_HEADER:
             # Requests come from the proxy that terminates HTTPS, so Django does not send it.
             response.headers["Strict-Transport-Security"] = settings.HSTS_HEADER

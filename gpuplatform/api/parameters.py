@@ -30,6 +30,19 @@ HEADERS: Final[Mapping[str, dict[str, Any]]] = {
         "description": "Number of seconds to wait before repeating the request.",
         "schema": {"type": "integer", "minimum": 1},
     },
+    "RateLimit": {
+        "description": "What remains of each rate: `r` is the number of requests, and `t` the"
+        " number of seconds after which more are possible. Every response to a caller with"
+        " limited rates has it.",
+        "schema": {"type": "string", "pattern": '^"[a-z-]+";r=[0-9]+;t=[0-9]+(, .+)?$'},
+        "example": '"token-writes";r=99;t=5, "tenant-writes";r=199;t=5',
+    },
+    "RateLimit-Policy": {
+        "description": "The rates: at most `q` requests within `w` seconds. Every response to a"
+        " caller with limited rates has it.",
+        "schema": {"type": "string", "pattern": '^"[a-z-]+";q=[0-9]+;w=[0-9]+(, .+)?$'},
+        "example": '"token-writes";q=100;w=5, "tenant-writes";q=200;w=5',
+    },
     "WWW-Authenticate": {
         "description": "Authentication scheme that the API requires.",
         "schema": {"type": "string", "const": "Bearer"},

@@ -14,6 +14,7 @@ from gpuplatform.api.browsable import FormRenderer
 from gpuplatform.api.endpoint import endpoint_of
 from gpuplatform.api.parsers import StrictJSONParser
 from gpuplatform.api.renderers import EnvelopeRenderer
+from gpuplatform.errors import RateLimited, Unauthenticated
 
 
 class Negotiation(DefaultContentNegotiation):
@@ -38,6 +39,32 @@ class ApiView(APIView):
         declared = (endpoint_of(self, method) for method in self.http_method_names)
         summary = next((one.summary for one in declared if one), super().get_view_name())
         return re.split("[,:;]", summary, maxsplit=1)[0]
+
+    @override
+    def perform_authentication(self, request: Request) -> None:
+        """Authenticate the caller, then check the rate of its requests.
+
+        DRF checks rates after permissions, and would not count the requests that it rejects.
+        """
+        try:
+            super().perform_authentication(request)
+        except Unauthenticated:
+            request.auth = None
+            self._check_rates(request)
+            raise
+        self._check_rates(request)
+
+    def _check_rates(self, request: Request) -> None:
+        try:
+            super().check_throttles(request)
+        except RateLimited:  # A page with forms is expensive.
+            request.accepted_renderer = EnvelopeRenderer()
+            request.accepted_media_type = str(EnvelopeRenderer.media_type)
+            raise
+
+    @override
+    def check_throttles(self, request: Request) -> None:
+        """Do nothing: the rates are checked after the authentication."""
 
     @override
     def perform_content_negotiation(

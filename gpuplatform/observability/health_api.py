@@ -39,6 +39,10 @@ class PartsReply(Reply):
 
     database: PartReply = Field(description="Health of the PostgreSQL database.")
     broker: PartReply = Field(description="Health of the message broker (Valkey or Redis).")
+    rates: PartReply = Field(
+        description="Health of the rates of requests: `degraded` while this web process counts"
+        " requests alone."
+    )
     cluster: PartReply = Field(description="Health of the Kubernetes API server.")
     queue: PartReply = Field(description="Health of the NATS server, which queues invocations.")
     controller: PartReply = Field(

@@ -25,6 +25,7 @@ from gpuplatform.health import (
     process_health,
     queue_health,
     queue_lengths,
+    rates_health,
     recorded_cluster_health,
 )
 from gpuplatform.operations.selectors import pending_operations
@@ -80,7 +81,7 @@ def health() -> dict[str, Any]:
         for part in ("broker", "cluster", "queue")
     )
     cluster = _cluster(records.cluster, probed_cluster)
-    parts = [records.database, broker, cluster, queue, *records.processes]
+    parts = [records.database, broker, rates_health(), cluster, queue, *records.processes]
     is_connected = cluster.code in _REACHABLE
     return {
         "ready": all(part.ok for part in parts),

@@ -1,11 +1,11 @@
 """Executes an operation until it ends or has to wait.
 
-The task calls `run` with the id of the operation's row. If the worker is killed, another worker
-continues after the lease has expired. Everything before the recorded outcome is idempotent.
+The task calls `run_next` with the id of an operation's row. If the worker is killed, another
+worker continues after the lease has expired. Everything before the recorded outcome is idempotent.
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from datetime import timedelta
 from typing import Any
 
@@ -24,6 +24,7 @@ from gpuplatform.kube.errors import (
 )
 from gpuplatform.kube.modes import get_cluster
 from gpuplatform.lifecycle.transition import movable, transition
+from gpuplatform.operations.fair_order import FAIR_ORDER, next_operation
 from gpuplatform.operations.models import Operation
 from gpuplatform.operations.phases import OPERATION_TRANSITIONS, OperationPhase, OperationWait
 from gpuplatform.operations.registry import (
@@ -59,8 +60,28 @@ MIN_STEP_SECONDS = 5.0
 """Minimum remaining time of the run in seconds that a further step requires."""
 
 
+def run_next(hinted: int, *, on_end: Callable[[int], None]) -> tuple[int, float | None] | None:
+    """Claim the next operation in the fair order, execute it and record the outcome.
+
+    `hinted` is the id of the operation that the message names, `on_end` the argument of `run`.
+
+    Returns:
+        The id of the claimed operation and the result of `run`, or `None` if no operation could
+        be claimed.
+    """
+    kinds = _executable_kinds()
+    missed: list[int] = []
+    while candidate := next_operation(hinted, kinds, without=missed):
+        lease = _claim(candidate.operation, kinds)
+        if lease is not None:
+            FAIR_ORDER.get().served(candidate.tenant)
+            return candidate.operation, _execute(lease, on_end)
+        missed.append(candidate.operation)
+    return None
+
+
 def run(row_id: int, *, on_end: Callable[[int], None] = lambda _: None) -> float | None:
-    """Claim the operation, execute it and record the outcome.
+    """Claim one operation, execute it and record the outcome.
 
     An operation can be claimed if it is due, no other worker holds its lease, and no earlier
     operation on the same object is open. `on_end` is called with the id of the row if this run
@@ -70,16 +91,24 @@ def run(row_id: int, *, on_end: Callable[[int], None] = lambda _: None) -> float
         The seconds until the next attempt, or `None` if the operation ended or could not be
         claimed.
     """
-    runnable = operations_runnable().filter(kind__in=_executable_kinds())
-    lease = claim(
+    lease = _claim(row_id, _executable_kinds())
+    return None if lease is None else _execute(lease, on_end)
+
+
+def _claim(row_id: int, kinds: Collection[str]) -> RowLease[Operation] | None:
+    """Claim the operation if it is of one of these kinds. Returns `None` if it is not claimed."""
+    runnable = operations_runnable().filter(kind__in=kinds)
+    return claim(
         movable(runnable, OPERATION_TRANSITIONS, OperationPhase.RUNNING),
         row_id,
         phase=OperationPhase.RUNNING,
         starts=F("starts") + 1,
         updated_at=Now(),
     )
-    if lease is None:
-        return None
+
+
+def _execute(lease: RowLease[Operation], on_end: Callable[[int], None]) -> float | None:
+    """Execute a claimed operation; return the seconds until the next attempt, if any."""
     operation_claimed(lease.row)
     with renewing(lease):
         outcome = _outcome(lease)

@@ -126,9 +126,10 @@ class Operation(LeasedRow):
                 name="operation_open_of_object",
                 condition=Q(phase__in=OPEN_PHASES),
             ),
+            # For the number of open operations of a tenant, and for its next one (`fair_order`).
             models.Index(
-                fields=["tenant"],
-                name="operation_open_of_tenant",
+                fields=["tenant", "due_at", "id"],
+                name="operation_next_of_tenant",
                 condition=Q(phase__in=OPEN_PHASES),
             ),
             models.Index(fields=["ended_at"], name="operation_ended"),

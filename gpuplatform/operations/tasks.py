@@ -13,10 +13,15 @@ from gpuplatform.reconciliation.heartbeats import Part, report_activity
 
 @shared_task(name=OperationTask.RUN)
 def run_operation(row_id: int) -> None:
-    """Execute an operation as far as possible, then enqueue the operation that waits for it."""
+    """Execute an operation as far as possible, then enqueue the operation that waits for it.
+
+    It is the operation with this id, or the next one in the fair order.
+    """
     report_activity(Part.OPERATIONS)
-    wait = driver.run(row_id, on_end=_enqueue_next)
-    enqueue_retry(OperationTask.RUN, row_id, wait, queue=Queue.OPERATIONS)
+    ran = driver.run_next(row_id, on_end=_enqueue_next)
+    if ran is not None:
+        claimed, wait = ran
+        enqueue_retry(OperationTask.RUN, claimed, wait, queue=Queue.OPERATIONS)
 
 
 @shared_task(name=OperationTask.SWEEP)

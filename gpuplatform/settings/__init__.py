@@ -41,6 +41,7 @@ METRICS_HOST = ENVIRONMENT.effective_metrics_host()
 SECRET_KEY = ENVIRONMENT.effective_secret_key()
 ALLOWED_HOSTS = ENVIRONMENT.allowed_hosts
 OIDC = ENVIRONMENT.oidc
+RATES = ENVIRONMENT.rates
 
 INSTALLED_APPS = [
     "gpuplatform.apps.PlatformAdminConfig",
@@ -188,6 +189,7 @@ DJANGO_CELERY_BEAT_TZ_AWARE = True
 REST_FRAMEWORK = {
     "DEFAULT_AUTHENTICATION_CLASSES": ["gpuplatform.tenancy.authentication.TokenAuthentication"],
     "DEFAULT_PERMISSION_CLASSES": ["gpuplatform.tenancy.authentication.CallerPermission"],
+    "DEFAULT_THROTTLE_CLASSES": ["gpuplatform.tenancy.throttle.RequestThrottle"],
     "DEFAULT_SCHEMA_CLASS": "gpuplatform.tenancy.openapi.PermissionSchema",
     "EXCEPTION_HANDLER": "gpuplatform.api.exceptions.exception_handler",
     "UNAUTHENTICATED_USER": None,

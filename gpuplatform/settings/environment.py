@@ -21,11 +21,12 @@ from gpuplatform.formats.names import dns_label, dns_subdomain
 from gpuplatform.formats.namespaces import POOL_NAMESPACE, reserved_error
 from gpuplatform.images import PLATFORM_IMAGE, RESERVATION_IMAGE
 from gpuplatform.settings.oidc import OidcSettings
+from gpuplatform.settings.rates import RateSettings
 
 PROJECT_ROOT = Path(__file__).resolve().parent.parent.parent
 
 
-class Environment(OidcSettings):
+class Environment(OidcSettings, RateSettings):
     """The settings of a process, by lowercase name of the environment variable."""
 
     model_config = SettingsConfigDict(frozen=True, extra="forbid", env_ignore_empty=True)

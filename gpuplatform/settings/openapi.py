@@ -18,6 +18,9 @@ the items that match one of the values.
 
 All errors have the same response body, `ErrorReply`. The response to a method that a path does not
 support is 405 `method_not_allowed`.
+
+A request above the rate of its token, tenant or address is 429 `rate_limited`. Each response to a
+caller with limited rates has the header fields `RateLimit-Policy` and `RateLimit`.
 """
 
 _TAGS = {

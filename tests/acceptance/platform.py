@@ -57,6 +57,14 @@ WORKERS = {
 }
 """One worker process per queue as in production, so that a test can kill one of them."""
 QUICK = {"GPUPLATFORM_LEASE_SECONDS": "5", "GPUPLATFORM_FRESH_SECONDS": "10"}
+UNLIMITED = {
+    f"GPUPLATFORM_RATE_{name}": "0"
+    for name in (
+        *("TOKEN_READS", "TOKEN_WRITES", "TOKEN_INVOCATIONS"),
+        *("TENANT_READS", "TENANT_WRITES", "TENANT_INVOCATIONS", "ADDRESS"),
+    )
+}
+"""Tests and measurements send more requests than a caller in production."""
 SWEEP_SECONDS = 2
 
 
@@ -100,7 +108,7 @@ class RunningPlatform:
         )
         data.write_addresses(self._layout.addresses())
         with pytest.MonkeyPatch.context() as patch:
-            for name, value in QUICK.items() if self._is_quick else ():
+            for name, value in ({**UNLIMITED, **(QUICK if self._is_quick else {})}).items():
                 patch.setenv(name, value)
             self._parts: dict[str, Part] = {part.name: part for part in self._layout.parts()}
         record = ChildRecord(data.children)

@@ -187,7 +187,9 @@ def test_operations_refer_to_errors_and_headers(document: Json) -> None:
     responses = document["components"]["responses"]
     for name, response in responses.items():
         codes = set(response["content"]["application/json"].get("examples", ()))
-        is_temporary = bool(codes & {"database_unavailable", "throttled", "name_conflict"})
+        is_temporary = bool(
+            codes & {"database_unavailable", "throttled", "rate_limited", "name_conflict"}
+        )
         may_wait = is_temporary or name == "InvocationAccepted"
         assert ("Retry-After" in response["headers"]) == may_wait, name
 
@@ -209,10 +211,17 @@ def test_only_routes_without_a_token_say_so(document: Json) -> None:
         assert ("401" in operation["responses"]) == (place not in public), place
 
 
-def test_only_logs_and_the_acceptance_of_an_invocation_are_throttled(document: Json) -> None:
-    throttled = [place for place, one in operations(document) if "429" in one["responses"]]
+def test_every_operation_has_a_rate_and_only_two_are_throttled(document: Json) -> None:
+    references = {
+        place: one["responses"]["429"]["$ref"].rpartition("/")[2]
+        for place, one in operations(document)
+    }
+    responses = document["components"]["responses"]
 
-    assert throttled == [
+    for name in set(references.values()):
+        assert {"Retry-After", "RateLimit", "RateLimit-Policy"} <= set(responses[name]["headers"])
+        assert "rate_limited" in responses[name]["content"]["application/json"]["examples"]
+    assert [place for place, name in references.items() if name != "RateLimited"] == [
         "get /api/v1/gpu-units/{name}/logs",
         "post /api/v1/serverless/invocations",
     ]

@@ -19,6 +19,7 @@ from gpuplatform.health import (
     due_work_health,
     process_health,
     queue_lengths,
+    rates_health,
     recorded_cluster_health,
 )
 from gpuplatform.samples.models import PlatformSample
@@ -29,6 +30,7 @@ _SHAPES: Final[Mapping[HealthCode, Shape]] = MappingProxyType(
         HealthCode.OFF: Shape.OFF,
         HealthCode.NO_SAMPLE: Shape.OFF,
         HealthCode.BACKLOG: Shape.WAITING,
+        HealthCode.DEGRADED: Shape.WAITING,
         HealthCode.STALE_SAMPLE: Shape.WAITING,
         HealthCode.UNKNOWN: Shape.WAITING,
         HealthCode.NOT_RUNNING: Shape.WAITING,
@@ -61,6 +63,7 @@ def platform_health(sample: PlatformSample | None, now: datetime) -> list[Health
         cluster,
         database_health(),
         broker_health(queue_lengths()),
+        rates_health(),
         due_work_health(sample, now),
         *process_health(cluster),
     ]

@@ -482,6 +482,17 @@ class TestWaiting:
         assert answer.headers["Retry-After"] == str(RETRY_SECONDS)
         assert "Retry-After" not in api.get(f"{UNITS}/a").headers
 
+    def test_a_tenant_that_occupies_its_seats_leaves_seats_to_others(self, api: Api) -> None:
+        unit = unit_row(UnitPhase.PROGRESSING, name="a")
+        assert unit.tenant is not None
+
+        with contextlib.ExitStack() as waits:
+            for _ in range(SEATS.number):
+                waits.enter_context(SEATS.seat(unit.tenant.pk + 1))
+            answer = api.get(f"{UNITS}/a", wait="ready", timeout="1")
+
+        assert (answer.status, "Retry-After" in answer.headers) == (200, False)
+
     def test_the_log_needs_a_seat(self, api: Api) -> None:
         unit = unit_row(name="a")
         assert unit.tenant is not None

@@ -1,0 +1,1 @@
+"""The rates of requests to the API, and their counters in the broker."""
