@@ -25,6 +25,7 @@ from typing_extensions import override
 from gpuplatform.adminkit.detail.panels import Detail, Fact, RelatedRow
 from gpuplatform.adminkit.display.counts import COUNT_CAP
 from gpuplatform.adminkit.display.timeline import Step
+from gpuplatform.adminkit.lists.journal import form_observed
 from gpuplatform.reconciliation.inspection import Subject
 
 # Django's classes are generic for the type checker only.
@@ -178,6 +179,22 @@ class PlatformModelAdmin(ModelAdmin):
             "lines": found.lines,
             "heading": f"{len(rows)} {noun}",
         }
+
+    @override
+    def log_addition(self, request: HttpRequest, obj: Any, message: Any) -> Any:
+        form_observed(request, obj, "create", message)
+        return super().log_addition(request, obj, message)
+
+    @override
+    def log_change(self, request: HttpRequest, obj: Any, message: Any) -> Any:
+        form_observed(request, obj, "update", message)
+        return super().log_change(request, obj, message)
+
+    @override
+    def log_deletions(self, request: HttpRequest, queryset: Any) -> Any:
+        for row in queryset:
+            form_observed(request, row, "delete", "")
+        return super().log_deletions(request, queryset)
 
     @override
     def get_action_choices(

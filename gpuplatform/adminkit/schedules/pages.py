@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from django.contrib import admin, messages
 from django.contrib.admin.widgets import RelatedFieldWidgetWrapper
+from django.db import transaction
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponseRedirect
 from django.utils.html import format_html, format_html_join
@@ -28,6 +29,7 @@ from gpuplatform.adminkit.display.age import age_html, ago_html
 from gpuplatform.adminkit.display.badges import enabled_badge
 from gpuplatform.adminkit.display.text import NONE, counted, shortened, visible
 from gpuplatform.adminkit.display.urls import page_url
+from gpuplatform.adminkit.lists.journal import form_observed
 from gpuplatform.adminkit.lists.model_admin import Deletion, PlatformModelAdmin, column
 from gpuplatform.adminkit.schedules.forms import (
     CrontabForm,
@@ -202,21 +204,24 @@ class ScheduleAdmin(PlatformModelAdmin):
     @admin.action(description="Enable", permissions=["change"])
     def enable(self, request: HttpRequest, rows: QuerySet[PeriodicTask]) -> None:
         """Resume the schedules of the tasks."""
-        names = self._switch(rows, enabled=True)
+        names = self._switch(request, rows, enabled=True)
         self.message_user(request, f"Enabled: {names}.", messages.SUCCESS)
 
     @admin.action(description="Disable", permissions=["change"])
     def disable(self, request: HttpRequest, rows: QuerySet[PeriodicTask]) -> None:
         """Pause the schedules of the tasks."""
-        names = self._switch(rows, enabled=False)
+        names = self._switch(request, rows, enabled=False)
         text = f"Disabled: {names}. Disabled tasks do not run until they are enabled."
         self.message_user(request, text, messages.WARNING)
 
     @staticmethod
-    def _switch(rows: QuerySet[PeriodicTask], *, enabled: bool) -> str:
+    def _switch(request: HttpRequest, rows: QuerySet[PeriodicTask], *, enabled: bool) -> str:
         names = shortened(", ".join(row.name for row in rows))
-        rows.update(enabled=enabled)
-        PeriodicTasks.update_changed()
+        with transaction.atomic():
+            for row in rows:
+                form_observed(request, row, "enable" if enabled else "disable", "")
+            rows.update(enabled=enabled)
+            PeriodicTasks.update_changed()
         return names
 
 

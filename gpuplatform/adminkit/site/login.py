@@ -10,7 +10,7 @@ from typing_extensions import override
 from gpuplatform.adminkit.lists.model_admin import set_required_message
 from gpuplatform.adminkit.site.login_log import LogIn, record_login
 from gpuplatform.adminkit.site.throttle import login_failed, login_succeeded, pause_seconds
-from gpuplatform.formats.client_address import client_address
+from gpuplatform.formats.client_address import client_of
 
 _TOO_MANY: Final = "Too many attempts to log in have failed. Try again in {}."
 
@@ -51,11 +51,7 @@ class LogInForm(AdminAuthenticationForm):
 
     def _address(self) -> str:
         meta = self.request.META if self.request is not None else {}
-        return client_address(
-            meta.get("REMOTE_ADDR", ""),
-            meta.get("HTTP_X_FORWARDED_FOR", ""),
-            settings.TRUSTED_PROXIES,
-        )
+        return client_of(meta, settings.TRUSTED_PROXIES)
 
 
 class OwnPasswordForm(AdminPasswordChangeForm):
