@@ -116,7 +116,7 @@ def _details(row: AuditEntry) -> str:
 
 @admin.register(AuditEntry)
 class AuditAdmin(ObjectAdmin):
-    """The list and the pages of the audit log, which nobody can change."""
+    """The list and the pages of the audit log, which is read-only."""
 
     list_display = (
         *("outcome_column", "verb_column", "object_column", "actor_column"),
@@ -127,6 +127,7 @@ class AuditAdmin(ObjectAdmin):
     search_fields = ("object_name",)
     search_help_text = "exact name of an object"
     row_nouns = "entry,entries"
+    export_view = "entries"
     empty_text = (
         "No entries yet. Each accepted write, rejected request, login and read of something secret"
         " is an entry."

@@ -13,8 +13,10 @@ from gpuplatform.api.middleware import is_api_path
 from gpuplatform.api.request_log import TENANT_KEY
 from gpuplatform.audit.core.routes import asked, is_rejection
 from gpuplatform.audit.models import Outcome
-from gpuplatform.audit.origin import address_of, coming_from
+from gpuplatform.audit.origin import address_of, coming_from, current_address
+from gpuplatform.audit.services.anonymous import is_recorded
 from gpuplatform.audit.services.entries import Entry, entry_insert
+from gpuplatform.tenancy.actor import ActorKind, acting
 
 logger = logging.getLogger(__name__)
 
@@ -33,7 +35,9 @@ class AuditMiddleware:
         with coming_from(address_of(request)):
             response = self._get_response(request)
             if is_rejection(response.status_code, request.method or ""):
-                _record(_rejection(request, response))
+                is_known = acting().kind is not ActorKind.ANONYMOUS
+                if is_known or is_recorded(current_address()):
+                    _record(_rejection(request, response))
             return response
 
 

@@ -39,7 +39,7 @@ class AuditEntry(models.Model):
     actor_id = models.CharField(
         max_length=64, blank=True, help_text="Id of the token or user. Empty for other actors."
     )
-    actor = models.CharField(max_length=300, blank=True, help_text="Actor in words.")
+    actor = models.CharField(max_length=300, blank=True, help_text="Name of the actor.")
     tenant = models.CharField(max_length=63, blank=True, help_text="Tenant of the object.")
     address = models.CharField(
         max_length=64, blank=True, help_text="Address of the client. Empty outside of requests."

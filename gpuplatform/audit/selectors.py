@@ -39,7 +39,7 @@ def unsealed() -> tuple[int, float]:
 
 
 def export(rows: QuerySet[AuditEntry]) -> Iterator[AuditEntry]:
-    """Yield entries, oldest first. Entries that are inserted meanwhile are not included.
+    """Yield entries, oldest first. Entries that are inserted after its start are not included.
 
     Each read is a separate statement, so that a slow reader holds no transaction open.
     """

@@ -15,7 +15,6 @@ from typing import Any, ParamSpec
 from django.conf import settings
 from django.db import Error as DatabaseFault
 from django.db import close_old_connections, connection
-from django.db.models import F
 from django.db.models.functions import Now
 
 from gpuplatform.audit.core.managers import foreign_changes
@@ -124,10 +123,10 @@ class WatchedKind:
     def _audit(self, resource: Manifest) -> None:
         """Record changes by other clients, before the copy of the earlier spec is replaced."""
         if any(foreign_changes(resource)):
-            rows = self.mirror.model._default_manager.filter(uid=resource["metadata"]["uid"])  # noqa: SLF001 - Django's documented name
-            tenant = F("tenant__name")
-            known = rows.values("generation", "spec", tenant=tenant).first()
-            changes_observed(resource, known)
+            rows = self.mirror.model._default_manager.filter(  # noqa: SLF001 - Django's documented name
+                uid=resource["metadata"]["uid"]
+            )
+            changes_observed(resource, rows.values("generation", "spec", "tenant__name").first())
 
     def on_children(self, events: EventFilter, listing: Listing) -> None:
         """Enqueue a comparison, because owned objects can have changed during a gap."""

@@ -33,9 +33,9 @@ class ActorKind(TextChoices):
 
 @dataclass(frozen=True, slots=True)
 class Actor:
-    """An actor: its name in words, its kind, and the id of its row if it has one."""
+    """An actor: its name, its kind, and the id of its row if it has one."""
 
-    words: str = ""
+    name: str = ""
     kind: ActorKind = ActorKind.PLATFORM
     key: str = ""
 
@@ -44,8 +44,8 @@ _actor: ContextVar[Actor] = ContextVar("actor", default=Actor())  # noqa: B039 -
 
 
 def current_actor() -> str:
-    """Return the actor in words, or an empty string if the platform acts automatically."""
-    return _actor.get().words
+    """Return the name of the actor, or an empty string if the platform acts automatically."""
+    return _actor.get().name
 
 
 def acting() -> Actor:

@@ -270,7 +270,7 @@ class ActionAdmin(ObjectAdmin):
             same = {"object_id": row_request.row.pk, "change_message": text}
             if LogEntry.objects.filter(user=request.user.pk, **same).exists():
                 return
-            form_observed(request, row_request.row, action.name, text)
+            form_observed(row_request.row, action.name, text)
         ModelAdmin.log_change(self, request, row_request.row, text)
 
     def _results(

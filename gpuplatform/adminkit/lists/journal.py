@@ -2,8 +2,6 @@
 
 from typing import Any, Final, Protocol
 
-from django.http import HttpRequest
-
 
 class Observer(Protocol):
     """Records what users do in the admin."""
@@ -11,7 +9,7 @@ class Observer(Protocol):
     def login(self, outcome: str, name: str, address: str) -> None:
         """Record an attempt to log in."""
 
-    def form_saved(self, request: HttpRequest, row: Any, verb: str, message: Any) -> None:
+    def form_saved(self, row: Any, verb: str, message: Any) -> None:
         """Record that a form added, changed or deleted a row, in the transaction of the change.
 
         `message` is the message of the admin log: a text, or the names of the changed fields.
@@ -38,10 +36,10 @@ def login_observed(outcome: str, name: str, address: str) -> None:
         observer.login(outcome, name, address)
 
 
-def form_observed(request: HttpRequest, row: Any, verb: str, message: Any) -> None:
+def form_observed(row: Any, verb: str, message: Any) -> None:
     """Tell all observers about a form."""
     for observer in _OBSERVERS:
-        observer.form_saved(request, row, verb, message)
+        observer.form_saved(row, verb, message)
 
 
 def log_observed(row: Any) -> None:

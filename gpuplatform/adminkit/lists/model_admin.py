@@ -127,6 +127,8 @@ class PlatformModelAdmin(ModelAdmin):
 
     is_live_with_actions = False
     """Whether an open list is refreshed although its rows can be selected for actions."""
+    export_view: ClassVar[str] = ""
+    """The name of the view that exports the list with its filters, if there is one."""
     empty_text: ClassVar[str] = ""
     """The text of an empty list: what the rows are and how to create the first one."""
 
@@ -182,18 +184,18 @@ class PlatformModelAdmin(ModelAdmin):
 
     @override
     def log_addition(self, request: HttpRequest, obj: Any, message: Any) -> Any:
-        form_observed(request, obj, "create", message)
+        form_observed(obj, "create", message)
         return super().log_addition(request, obj, message)
 
     @override
     def log_change(self, request: HttpRequest, obj: Any, message: Any) -> Any:
-        form_observed(request, obj, "update", message)
+        form_observed(obj, "update", message)
         return super().log_change(request, obj, message)
 
     @override
     def log_deletions(self, request: HttpRequest, queryset: Any) -> Any:
         for row in queryset:
-            form_observed(request, row, "delete", "")
+            form_observed(row, "delete", "")
         return super().log_deletions(request, queryset)
 
     @override

@@ -204,22 +204,22 @@ class ScheduleAdmin(PlatformModelAdmin):
     @admin.action(description="Enable", permissions=["change"])
     def enable(self, request: HttpRequest, rows: QuerySet[PeriodicTask]) -> None:
         """Resume the schedules of the tasks."""
-        names = self._switch(request, rows, enabled=True)
+        names = self._switch(rows, enabled=True)
         self.message_user(request, f"Enabled: {names}.", messages.SUCCESS)
 
     @admin.action(description="Disable", permissions=["change"])
     def disable(self, request: HttpRequest, rows: QuerySet[PeriodicTask]) -> None:
         """Pause the schedules of the tasks."""
-        names = self._switch(request, rows, enabled=False)
+        names = self._switch(rows, enabled=False)
         text = f"Disabled: {names}. Disabled tasks do not run until they are enabled."
         self.message_user(request, text, messages.WARNING)
 
     @staticmethod
-    def _switch(request: HttpRequest, rows: QuerySet[PeriodicTask], *, enabled: bool) -> str:
+    def _switch(rows: QuerySet[PeriodicTask], *, enabled: bool) -> str:
         names = shortened(", ".join(row.name for row in rows))
         with transaction.atomic():
             for row in rows:
-                form_observed(request, row, "enable" if enabled else "disable", "")
+                form_observed(row, "enable" if enabled else "disable", "")
             rows.update(enabled=enabled)
             PeriodicTasks.update_changed()
         return names

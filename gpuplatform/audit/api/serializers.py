@@ -19,7 +19,7 @@ class AuditEntryReply(Reply):
     )
     actor_kind: ActorKind = Field(description="Kind of the actor.", examples=["token"])
     actor_id: str = Field(description="Id of the token or user.", examples=["17"])
-    actor: str = Field(description="Actor in words.", examples=["token 'ci'"])
+    actor: str = Field(description="Name of the actor.", examples=["token 'ci'"])
     tenant: str = Field(description="Tenant of the object.", examples=["default"])
     address: str = Field(
         description="Address of the client, as trusted proxies forwarded it.",

@@ -62,7 +62,7 @@ class Asked:
 
 
 def asked(route: str, method: str) -> Asked:
-    """Return what a request to a route asked for; `POST gpu-unit-stop` asks to `stop` a unit."""
+    """Return the object and the verb of a request; `POST gpu-unit-stop` asks to `stop` a unit."""
     known = max((one for one in KINDS if _is_part(one, route)), key=len, default="")
     rest = route[len(known) + 1 :] if known else ""
     verb = rest if rest and method == "POST" else _VERBS.get(method, "read")
@@ -72,7 +72,7 @@ def asked(route: str, method: str) -> Asked:
 def is_rejection(status: int, method: str) -> bool:
     """Return whether a response rejects what the caller asked for.
 
-    A conflict rejects a write. A conflict of a read only says that there is nothing to read.
+    A conflict rejects a write. A conflict of a read only means that no content is available.
     """
     if status == HTTPStatus.CONFLICT:
         return method not in _READS

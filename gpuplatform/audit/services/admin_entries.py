@@ -6,12 +6,12 @@ An action of the admin that accepts an operation is recorded as the operation.
 from collections.abc import Mapping
 from typing import Any, Final
 
-from django.http import HttpRequest
 from typing_extensions import override
 
 from gpuplatform.adminkit.lists.journal import Observer
 from gpuplatform.audit.core.changes import MAX_CHANGES, MAX_TEXT
 from gpuplatform.audit.models import Outcome
+from gpuplatform.audit.services.anonymous import is_recorded
 from gpuplatform.audit.services.entries import Entry, entry_insert, page_read
 from gpuplatform.tenancy.actor import Actor, ActorKind
 
@@ -25,8 +25,13 @@ _KINDS: Final[Mapping[str, str]] = {
 }
 """The kinds of objects that are not named like their model."""
 
-_NAMES: Final = ("operation_id", "invocation_id", "request_id", "name", "username")
-"""The columns that can contain the name of a row; the first one that the row has."""
+_NAMES: Final[Mapping[str, str]] = {
+    "Function": "request_id",
+    "Invocation": "invocation_id",
+    "Operation": "operation_id",
+    "User": "username",
+}
+"""The columns with the name of a row, if they are not `name`."""
 
 LOGIN_VERB: Final = "login"
 SUCCEEDED: Final = "succeeded"
@@ -39,6 +44,8 @@ class AdminAudit(Observer):
     def login(self, outcome: str, name: str, address: str) -> None:
         """Insert an entry. A failed attempt has the name as it was typed."""
         is_done = outcome == SUCCEEDED
+        if not is_done and not is_recorded(address):
+            return
         actor = Actor(f"admin user '{name}'" if is_done else "", _login_kind(is_done=is_done))
         entry_insert(
             Entry(
@@ -53,7 +60,7 @@ class AdminAudit(Observer):
         )
 
     @override
-    def form_saved(self, request: HttpRequest, row: Any, verb: str, message: Any) -> None:
+    def form_saved(self, row: Any, verb: str, message: Any) -> None:
         """Insert an entry with the names of the changed fields, or with the text of an action."""
         entry_insert(
             Entry(outcome=Outcome.ACCEPTED, verb=verb, changes=_changes(message), **_of(row))
@@ -74,10 +81,10 @@ def _login_kind(*, is_done: bool) -> ActorKind:
     return ActorKind.USER if is_done else ActorKind.ANONYMOUS
 
 
-def _of(row: Any) -> dict[str, str]:
+def _of(row: Any) -> dict[str, Any]:
     """Return the kind, name, namespace, UID and tenant of a row."""
     model = type(row).__name__
-    name = next((getattr(row, one) for one in _NAMES if hasattr(row, one)), str(row))
+    name = getattr(row, _NAMES.get(model, "name"), None) or str(row)
     tenant = row if model == "Tenant" else getattr(row, "tenant", None)
     return {
         "kind": _KINDS.get(model, model),

@@ -49,7 +49,7 @@ WHERE NOT EXISTS (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """The content of an entry. The actor, address and traceID are those of the request."""
+    """The content of an entry. The request determines the actor, the address and the traceID."""
 
     outcome: Outcome
     verb: str
@@ -62,9 +62,9 @@ class Entry:
     code: str = ""
     changes: Sequence[Mapping[str, Any]] = ()
     actor: Actor | None = None
-    """The actor, if it is not that of the request."""
+    """The actor; by default the actor of the request."""
     address: str | None = None
-    """The address, if it is not that of the request."""
+    """The address; by default the address of the client of the request."""
 
 
 def entry_insert(entry: Entry) -> None:
@@ -77,7 +77,7 @@ def entry_insert_once(entry: Entry, *keys: Mapping[str, Any]) -> None:
     """Insert an observed change, unless its actor has one with one of two changes (`keys`)."""
     first, second = (json.dumps([key]) for key in keys)
     values = _values(entry)
-    actor = entry.actor.words if entry.actor else ""
+    actor = entry.actor.name if entry.actor else ""
     with connection.cursor() as cursor:
         cursor.execute(_ONCE, [*values, _text(entry.uid), _text(actor), first, second])
 
@@ -86,18 +86,27 @@ def secret_read(
     verb: str, kind: str, *, tenant: str, name: str = "", namespace: str = "", uid: str = ""
 ) -> None:
     """Record that the current request reads something secret, before it gets the response."""
-    place = {"tenant": tenant, "namespace": namespace, "name": name, "uid": uid}
-    entry_insert(Entry(outcome=Outcome.READ, verb=verb, kind=kind, **place))
+    entry_insert(
+        Entry(
+            outcome=Outcome.READ,
+            verb=verb,
+            tenant=tenant,
+            kind=kind,
+            namespace=namespace,
+            name=name,
+            uid=uid,
+        )
+    )
 
 
-def page_read(verb: str, row_of: Mapping[str, str]) -> None:
+def page_read(verb: str, row_of: Mapping[str, Any]) -> None:
     """Record that a page of the admin shows something secret.
 
     Open pages load their parts again: the entry is omitted if the user has the same one that is at
     most `PAGE_SECONDS` old. `row_of` has the fields of the object.
     """
     entry = Entry(outcome=Outcome.READ, verb=verb, **row_of)
-    texts = (acting().words, entry.verb, entry.kind, entry.namespace, entry.name)
+    texts = (acting().name, entry.verb, entry.kind, entry.namespace, entry.name)
     with connection.cursor() as cursor:
         cursor.execute(_RARELY, [*_values(entry), *map(_text, texts)])
 
@@ -107,7 +116,7 @@ def _values(entry: Entry) -> list[Any]:
     given = {
         "actor_kind": actor.kind.value,
         "actor_id": actor.key,
-        "actor": actor.words,
+        "actor": actor.name,
         "tenant": entry.tenant,
         "address": current_address() if entry.address is None else entry.address,
         "trace_id": request_trace_id(),

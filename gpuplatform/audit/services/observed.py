@@ -20,8 +20,8 @@ def changes_observed(resource: Manifest, known: Mapping[str, Any] | None) -> Non
 
     Args:
         resource: The resource.
-        known: The `generation` and `spec` of the earlier copy and the `tenant`, or `None` if the
-            resource is new.
+        known: The `generation`, `spec` and `tenant__name` of the row with the earlier copy, or
+            `None` if the resource is new.
     """
     metadata, generation = resource["metadata"], number(resource, "metadata", "generation")
     is_new = known is None or known["generation"] < generation
@@ -35,7 +35,7 @@ def changes_observed(resource: Manifest, known: Mapping[str, Any] | None) -> Non
         entry = Entry(
             outcome=Outcome.OBSERVED,
             verb="create" if generation == 1 else "update",
-            tenant="" if known is None else known["tenant"] or "",
+            tenant="" if known is None else known["tenant__name"] or "",
             kind=resource["kind"],
             namespace=metadata["namespace"],
             name=metadata["name"],

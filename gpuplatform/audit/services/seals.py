@@ -29,6 +29,9 @@ TURN: Final = "audit.seals"
 BATCH: Final = 1_000
 """Maximum number of entries of a seal."""
 
+PRUNED_SEALS: Final = 200
+"""Maximum number of seals that one transaction deletes."""
+
 MIN_RETENTION_DAYS: Final = 30
 """Days for which the triggers of the database keep each row."""
 
@@ -80,15 +83,26 @@ def entries_prune() -> int:
     Returns:
         The number of deleted entries.
     """
+    number = 0
+    while done := _prune_batch():
+        number += done
+    return number
+
+
+def _prune_batch() -> int:
+    """Delete up to `PRUNED_SEALS` seals with their entries; return the number of entries."""
     with transaction.atomic():
         take_turn(TURN)
         kept = timedelta(days=max(settings.AUDIT_RETENTION_DAYS, MIN_RETENTION_DAYS))
-        young = AuditSeal.objects.filter(newest_at__gte=Now() - kept).order_by("number").first()
-        old = AuditSeal.objects.order_by("-number")
-        last = (old if young is None else old.filter(number__lt=young.number)).first()
-        if last is None or (young is None and not _is_older(last, kept)):
+        young = AuditSeal.objects.filter(newest_at__gte=Now() - kept).order_by("number")
+        old = AuditSeal.objects.filter(newest_at__lt=Now() - kept).order_by("number")
+        if (first := young.values_list("number", flat=True).first()) is not None:
+            old = old.filter(number__lt=first)
+        seals = list(old.only("number", "digest")[:PRUNED_SEALS])
+        if not seals:
             return 0
-        changes = [
+        last = seals[-1]
+        changes: list[dict[str, Any]] = [
             {"field": PRUNED_SEAL, "to": last.number},
             {"field": PRUNED_DIGEST, "to": bytes(last.digest).hex()},
         ]
@@ -98,10 +112,6 @@ def entries_prune() -> int:
         with connection.cursor() as cursor:
             cursor.execute("SELECT audit_prune(%s)", [last.number])
             return int(cursor.fetchone()[0])
-
-
-def _is_older(seal: AuditSeal, kept: timedelta) -> bool:
-    return AuditSeal.objects.filter(pk=seal.pk, newest_at__lt=Now() - kept).exists()
 
 
 def _seal_batch() -> int:

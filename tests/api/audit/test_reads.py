@@ -11,6 +11,7 @@ from pytest_django import DjangoAssertNumQueries, Settings
 
 from gpuplatform.audit.exports import FIELDS, entry_fields
 from gpuplatform.audit.models import AuditEntry, Outcome
+from gpuplatform.audit.services import anonymous
 from gpuplatform.audit.services.entries import Entry, entry_insert
 from gpuplatform.clock import now
 from gpuplatform.tenancy.actor import Actor, ActorKind
@@ -61,6 +62,21 @@ def test_a_request_with_an_unknown_token_has_an_entry_without_the_token() -> Non
     assert "canary" not in json.dumps(entry_fields(entry))
 
 
+def test_unknown_callers_cannot_fill_the_log(
+    tenant: Tenant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(anonymous.OF_ADDRESS, "amount", 3)
+    monkeypatch.setattr(anonymous.OF_ALL, "amount", 4)
+    for number in range(2):
+        for _request in range(4):
+            Client().get("/api/v1/gpu-units", REMOTE_ADDR=f"198.51.100.{number}")
+    for _request in range(5):
+        api_of(tenant, Scope.READ).client.post("/api/v1/gpu-units", REMOTE_ADDR="198.51.100.0")
+
+    found = AuditEntry.objects.order_by("pk").values_list("address", flat=True)
+    assert list(found) == ["198.51.100.0"] * 3 + ["198.51.100.1"] + ["198.51.100.0"] * 5
+
+
 def test_a_request_without_the_permission_has_an_entry(tenant: Tenant) -> None:
     api = api_of(tenant, Scope.READ, name="reader")
 
@@ -93,11 +109,11 @@ def test_other_errors_have_no_entry(tenant: Tenant, path: str) -> None:
 def test_the_address_is_that_of_the_client_behind_trusted_proxies(
     tenant: Tenant, settings: Settings
 ) -> None:
-    forwarded = {"HTTP_X_FORWARDED_FOR": "192.0.2.1, 203.0.113.9"}
+    forwarded = {"X-Forwarded-For": "192.0.2.1, 203.0.113.9"}
 
-    Client().get("/api/v1/gpu-units", REMOTE_ADDR="127.0.0.1", **forwarded)
+    Client().get("/api/v1/gpu-units", headers=forwarded, REMOTE_ADDR="127.0.0.1")
     settings.TRUSTED_PROXIES = ()
-    Client().get("/api/v1/gpu-units", REMOTE_ADDR="127.0.0.1", **forwarded)
+    Client().get("/api/v1/gpu-units", headers=forwarded, REMOTE_ADDR="127.0.0.1")
 
     assert list(AuditEntry.objects.order_by("pk").values_list("address", flat=True)) == [
         "203.0.113.9",
@@ -160,6 +176,12 @@ def test_exports_of_usage_and_of_the_audit_log_have_entries(operator: Api, tenan
     ]
 
 
+def exported(api: Api, query: str) -> str:
+    """Return the text of an export."""
+    response: Any = api.client.get(f"{ENTRIES}?{query}")
+    return b"".join(response.streaming_content).decode()
+
+
 ACTORS: Final = (
     Actor("token 'ci'", ActorKind.TOKEN, "7"),
     Actor("admin user 'ada'", ActorKind.USER),
@@ -205,14 +227,14 @@ def test_the_list_and_the_exports_have_the_same_filters(
     wanted = [entries[place] for place in expected]
 
     listed = operator.client.get(f"{LOG}?{query}").json()
-    lines = b"".join(operator.client.get(f"{ENTRIES}?{query}").streaming_content)
-    table = b"".join(operator.client.get(f"{ENTRIES}?{query}&format=csv").streaming_content)
+    lines = exported(operator, query)
+    table = exported(operator, f"{query}&format=csv")
 
     assert [one["id"] for one in listed["data"]] == wanted
-    exported = [json.loads(line) for line in lines.decode().splitlines()]
-    known = [one for one in exported if one["id"] in entries]
+    found = [json.loads(line) for line in lines.splitlines()]
+    known = [one for one in found if one["id"] in entries]
     assert [one["id"] for one in known] == wanted[::-1]
-    rows = list(csv.reader(io.StringIO(table.decode())))
+    rows = list(csv.reader(io.StringIO(table)))
     assert tuple(rows[0]) == FIELDS
     assert [int(row[0]) for row in rows[1:] if int(row[0]) in entries] == wanted[::-1]
 
@@ -221,7 +243,7 @@ def test_an_entry_has_all_fields_and_no_cell_is_a_formula(
     operator: Api, entries: list[int]
 ) -> None:
     [listed] = operator.client.get(f"{LOG}?limit=1").json()["data"]
-    table = b"".join(operator.client.get(f"{ENTRIES}?format=csv").streaming_content).decode()
+    table = exported(operator, "format=csv")
 
     row = AuditEntry.objects.get(pk=entries[0])
     assert listed == entry_fields(row)

@@ -4,6 +4,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from django.db import connection, transaction
 
@@ -42,7 +43,7 @@ def tampering() -> Iterator[None]:
         yield
 
 
-def tampered(statement: str, *values: object) -> None:
+def tampered(statement: str, *values: Any) -> None:
     """Execute a statement without triggers."""
     with tampering(), connection.cursor() as cursor:
         cursor.execute(statement, values)
