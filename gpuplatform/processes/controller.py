@@ -17,7 +17,6 @@ from django.db import Error as DatabaseFault
 from django.db import close_old_connections, connection
 from django.db.models.functions import Now
 
-from gpuplatform.audit.core.managers import foreign_changes
 from gpuplatform.audit.services.observed import changes_observed
 from gpuplatform.errors import InvariantBroken
 from gpuplatform.kube.client import Cluster, Listing
@@ -105,7 +104,7 @@ class WatchedKind:
         """Copy the list and enqueue the changed rows."""
         events.reset(listing)
         for resource in listing.items:
-            self._audit(resource)
+            changes_observed(resource, self.mirror.model.objects)
         self._enqueue(self.mirror.listed(listing))
 
     def on_event(self, events: EventFilter, type_: str, resource: Manifest) -> None:
@@ -115,18 +114,10 @@ class WatchedKind:
         if type_ == "DELETED":
             due = self.mark_due(metadata["namespace"], metadata["name"])
         else:
-            self._audit(resource)
+            changes_observed(resource, self.mirror.model.objects)
             row = self.mirror.observed(resource, mark_due=is_relevant)
             due = [] if row is None else [row]
         self._enqueue(due, self.urgency(metadata["namespace"]))
-
-    def _audit(self, resource: Manifest) -> None:
-        """Record changes by other clients, before the copy of the earlier spec is replaced."""
-        if any(foreign_changes(resource)):
-            rows = self.mirror.model._default_manager.filter(  # noqa: SLF001 - Django's documented name
-                uid=resource["metadata"]["uid"]
-            )
-            changes_observed(resource, rows.values("generation", "spec", "tenant__name").first())
 
     def on_children(self, events: EventFilter, listing: Listing) -> None:
         """Enqueue a comparison, because owned objects can have changed during a gap."""

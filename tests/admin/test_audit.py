@@ -191,6 +191,16 @@ def test_the_page_of_an_entry_shows_the_changes_and_cannot_change_it(
     assert operator_client.get(reverse("admin:audit_auditentry_add")).status_code == 403
 
 
+def test_the_page_of_an_object_has_a_link_to_its_entries(
+    operator_client: Client, viewer_client: Client, rows: Rows
+) -> None:
+    pool = rows.pool()
+    address = reverse("admin:inventory_stockpool_change", args=[pool.pk])
+
+    assert f"{LIST}?q={pool.name}" in operator_client.get(address).content.decode()
+    assert LIST not in viewer_client.get(address).content.decode()
+
+
 def test_the_page_of_a_tenant_has_a_link_to_its_entries(operator_client: Client) -> None:
     tenant = tenant_by_name()
 

@@ -46,6 +46,8 @@ from gpuplatform.errors import PlatformError
 MAX_ROWS: Final = 100
 """Maximum number of rows of one action."""
 OPERATIONS_URL: Final = "admin:operations_operation_changelist"
+AUDIT_URL: Final = "admin:audit_auditentry_changelist"
+AUDIT_PERMISSION: Final = "audit.view_auditentry"
 KEY: Final = "key"
 """The POST parameter that contains the prefix of the operationIDs."""
 SUBMITTED: Final = "submitted"
@@ -120,7 +122,15 @@ class ActionAdmin(ObjectAdmin):
             for one in self.row_actions
             if self.may(request, one) and not one.obstacle(row)
         ]
-        return {**super().page_context(request, row), "row_id": row.pk, "row_actions": offered}
+        shared = {"row_id": row.pk, "row_actions": offered, "audit_url": self._audit(request, row)}
+        return {**super().page_context(request, row), **shared}
+
+    def _audit(self, request: HttpRequest, row: Any) -> str:
+        """Return the URL of the audit entries about a row, if the user may view them."""
+        name = getattr(row, self.search_fields[0], "") if self.search_fields else ""
+        if not name or not request.user.has_perm(AUDIT_PERMISSION):
+            return ""
+        return f"{reverse(AUDIT_URL)}?{urlencode({'q': name})}"
 
     @override
     def add_view(
