@@ -17,8 +17,8 @@ def changes_observed(resource: Manifest, rows: Manager[Any]) -> None:
     """Record the changes of the spec of a custom resource by clients such as `kubectl`.
 
     Must be called before the mirror replaces the earlier copy. Each manager has one entry for each
-    generation and time of its changes: a repeated event inserts nothing. Kubernetes does not record
-    who deletes a resource.
+    generation and time of its changes: a repeated event inserts nothing. Kubernetes does not
+    record who deletes a resource.
 
     Args:
         resource: The resource.
