@@ -5,7 +5,9 @@ from typing import Any, Final
 from urllib.parse import urlencode
 
 from django.contrib import admin
-from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
+from django.contrib.admin.options import IncorrectLookupParameters
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, StreamingHttpResponse
 from django.urls import path, reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
@@ -155,7 +157,12 @@ class AuditAdmin(ObjectAdmin):
 
     def entries(self, request: HttpRequest) -> HttpResponse | StreamingHttpResponse:
         """Return the entries of the current filter as CSV, oldest first."""
-        page = self.get_changelist_instance(request)
+        if not self.has_view_permission(request):
+            raise PermissionDenied
+        try:
+            page = self.get_changelist_instance(request)
+        except IncorrectLookupParameters:  # The list explains it.
+            return HttpResponseRedirect(f"{list_url(AuditEntry)}?{request.GET.urlencode()}")
         secret_read("export", ENTRY_KIND, tenant=request.GET.get("tenant", ""))
         rows = page.get_queryset(request).order_by()
         headers = {"Content-Disposition": 'attachment; filename="audit.csv"'}

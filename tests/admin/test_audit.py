@@ -146,6 +146,19 @@ def test_a_switched_schedule_has_an_entry(operator_client: Client, action: str) 
     assert columns("verb", "object_kind", "object_name") == [(action, "PeriodicTask", task.name)]
 
 
+def test_only_users_with_the_permission_read_and_export_the_log(viewer_client: Client) -> None:
+    entry = inserted()
+    pages = (LIST, EXPORT, reverse("admin:audit_auditentry_change", args=[entry.pk]))
+
+    assert [viewer_client.get(page).status_code for page in pages] == [403, 403, 403]
+
+
+def test_an_export_with_an_unknown_filter_leads_to_the_list(operator_client: Client) -> None:
+    response = operator_client.get(EXPORT, {"nope": "1"})
+
+    assert (response.status_code, response.headers["Location"]) == (302, f"{LIST}?nope=1")
+
+
 def test_a_page_that_the_user_may_not_open_has_an_entry(viewer_client: Client) -> None:
     assert viewer_client.get(LIST).status_code == 403
 
