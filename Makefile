@@ -154,7 +154,7 @@ requirements: setup  ## Compile the lists of requirements with hashes and the ve
 
 ##@ Benchmark
 
-.PHONY: bench-pools bench-units bench-node bench-serverless bench-api bench-admin bench-simulator bench-queue bench-nodes bench-doors bench-usage bench-fairness
+.PHONY: bench-pools bench-units bench-node bench-serverless bench-api bench-admin bench-simulator bench-queue bench-nodes bench-doors bench-usage bench-fairness bench-audit
 bench-pools:  ## Measure the creation of stock pools and the idle cost of the platform.
 	@$(INSTALL) test
 	@$(PY) -m tests.benchmarks.pools
@@ -199,6 +199,10 @@ bench-usage:  ## Measure queries of usage over 10 million hourly records (ARGS).
 bench-fairness:  ## Measure a tenant beside the burst of another one, and the cost of rates (PARTS).
 	@$(INSTALL) test
 	@$(PY) -m tests.benchmarks.fairness $(PARTS)
+
+bench-audit:  ## Measure accepted requests with and without audit entries, and the seals (ARGS).
+	@$(INSTALL) test
+	@$(PY) -m tests.benchmarks.audit $(ARGS)
 
 bench-simulator:  ## Measure speed and memory of the simulated cluster with 1,000 pods.
 	@$(INSTALL) test

@@ -24,6 +24,7 @@ app.autodiscover_tasks(
     [
         "gpuplatform.observability",
         "gpuplatform.reconciliation",
+        "gpuplatform.audit",
         "gpuplatform.operations",
         "gpuplatform.tenants",
         "inventory",

@@ -17,6 +17,7 @@ urlpatterns = [
     path("livez", livez),
     path("readyz", readyz),
     path("api/v1/health", Health.as_view(), name="health"),
+    path("api/v1/", include("gpuplatform.audit.api.urls")),
     path("api/v1/", include("gpuplatform.operations.api.urls")),
     path("api/v1/", include("gpuplatform.usage.api.urls")),
     path("api/v1/", include("gpuplatform.quotas.api.urls")),

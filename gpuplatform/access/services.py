@@ -9,10 +9,14 @@ from enum import StrEnum
 from typing import Any, Final
 
 from django.contrib.auth.models import User
+from django.db import transaction
 
 from gpuplatform import clock
 from gpuplatform.access.requests import MemberBody, TokenCreate
-from gpuplatform.access.selectors import member_named, subject_of, visible_tokens
+from gpuplatform.access.selectors import member_named, members_of, subject_of, visible_tokens
+from gpuplatform.audit.core.changes import Target
+from gpuplatform.audit.models import Outcome
+from gpuplatform.audit.services.entries import Entry, entry_insert
 from gpuplatform.errors import FieldError, NotAllowed, NotFound
 from gpuplatform.formats.model import invalid_spec
 from gpuplatform.operations.models import Operation
@@ -53,8 +57,10 @@ def member_put(*, asked_in: Tenant, tenant: Tenant, name: str, body: MemberBody)
         OperationConflict: If the operationID belongs to another request.
     """
 
-    def prepare(_: Operation) -> int:
+    def prepare(operation: Operation) -> int:
         user, group = subject_of(name)
+        known = members_of(tenant).filter(user=user, group=group).values_list("role", flat=True)
+        operation.target = Target(before={"role": known.first()})
         return member_set(tenant=tenant, user=user, group=group, role=Role(body.role)).pk
 
     kind = AccessOperation.UPDATE_MEMBER
@@ -70,8 +76,9 @@ def member_remove(*, asked_in: Tenant, tenant: Tenant, name: str, operation_id: 
         OperationConflict: If the operationID belongs to another request.
     """
 
-    def prepare(_: Operation) -> int:
+    def prepare(operation: Operation) -> int:
         row = member_named(tenant, name)
+        operation.target = Target(before={"role": row.role})
         key: int = row.pk
         member_delete(row)
         return key
@@ -138,7 +145,18 @@ def token_withdraw(*, caller: Caller, name: str) -> ApiToken:
     if token is None:
         msg = f"The token '{name}' does not exist. List the tokens."
         raise NotFound(msg)
-    token_revoke(token)
+    with transaction.atomic():
+        if token_revoke(token):
+            entry_insert(
+                Entry(
+                    outcome=Outcome.ACCEPTED,
+                    verb="revoke",
+                    tenant=token.tenant.name,
+                    kind=TOKEN_KIND,
+                    namespace=token.tenant.namespace,
+                    name=name,
+                )
+            )
     token.refresh_from_db(fields=["revoked_at"])
     return token
 

@@ -34,6 +34,8 @@ _LINKS: Final = {
     "tenants": "tenants",
     "tenantsUsage": "operator-usage",
     "tenantsUsageRecords": "operator-usage-records",
+    "audit": "operator-audit",
+    "auditEntries": "operator-audit-entries",
     "nodes": "nodes",
     "queue": "capacity-queue",
     "schema": "schema",

@@ -1,9 +1,17 @@
 """The address of the client of a request that proxies may have forwarded."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from ipaddress import IPv4Network, IPv6Network, ip_address
+from typing import Any
 
 Networks = Iterable[IPv4Network | IPv6Network]
+
+
+def client_of(meta: Mapping[str, Any], trusted: Networks) -> str:
+    """Return the address of the client of a request, from the variables of WSGI (`meta`)."""
+    return client_address(
+        meta.get("REMOTE_ADDR", ""), meta.get("HTTP_X_FORWARDED_FOR", ""), trusted
+    )
 
 
 def client_address(peer: str, forwarded_for: str, trusted: Networks) -> str:

@@ -241,6 +241,21 @@ USAGE_OVERDUE: Final = Metric(
     "Time in seconds for which the oldest unsealed usage record is overdue, or 0. Records of units"
     " with an open operation are sealed later.",
 )
+AUDIT_OMITTED: Final = Metric(
+    "gpuplatform_audit_omitted_total",
+    Type.COUNTER,
+    "Rejected requests of unknown callers that the audit log omits, because they were too many.",
+)
+AUDIT_UNSEALED: Final = Metric(
+    "gpuplatform_audit_unsealed_entries",
+    Type.GAUGE,
+    "Number of audit entries that are not sealed yet, at most 100,000.",
+)
+AUDIT_UNSEALED_SECONDS: Final = Metric(
+    "gpuplatform_audit_unsealed_seconds",
+    Type.GAUGE,
+    "Age in seconds of the oldest audit entry that is not sealed, or 0.",
+)
 
 GPUS: Final = Metric(
     "gpuplatform_gpus",

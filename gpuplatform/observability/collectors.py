@@ -7,6 +7,7 @@ leader election and watches. The client library is imported only if a port is co
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
+from gpuplatform.audit.selectors import unsealed
 from gpuplatform.health import HealthCode, queue_lengths
 from gpuplatform.metrics import declared
 from gpuplatform.metrics.declared import Metric, Type
@@ -63,6 +64,9 @@ def _database_values(state: SteadyState) -> Iterator[tuple[Metric, Values]]:
     yield declared.TENANT_LIMIT, {key: float(one.hard) for key, one in limits.items()}
     yield declared.TENANT_USED, {key: float(one.used) for key, one in limits.items()}
     yield declared.USAGE_OVERDUE, {(): overdue_seconds()}
+    entries, seconds = unsealed()
+    yield declared.AUDIT_UNSEALED, {(): float(entries)}
+    yield declared.AUDIT_UNSEALED_SECONDS, {(): seconds}
     yield declared.GPUS, _gpus(latest_capacity()[1])
     yield declared.CLAIM_TO_READY, _claim_to_ready(latest_sample())
     yield declared.OPERATIONS, {key: float(n) for key, n in state.operations.items()}

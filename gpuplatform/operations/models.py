@@ -9,6 +9,7 @@ from django.db.models import Q
 from django.db.models.functions import Now
 from typing_extensions import override
 
+from gpuplatform.audit.core.changes import Target
 from gpuplatform.operations.phases import ENDED_PHASES, OPEN_PHASES, OperationPhase
 from gpuplatform.reconciliation.models import LeasedRow
 from gpuplatform.tenancy.actor import MAX_ACTOR_LENGTH
@@ -99,6 +100,8 @@ class Operation(LeasedRow):
 
     limits: Mapping[str, int] = MappingProxyType({})
     """The limits of the tenant that apply to the acceptance. Only its transaction has them."""
+    target: Target = Target()
+    """The object before the change, for the audit log. Only the accepting transaction has it."""
 
     class Meta:
         ordering: ClassVar[list[str]] = ["-id"]

@@ -19,6 +19,9 @@ from django.db.models.functions import Now
 from psycopg.errors import UniqueViolation
 
 from gpuplatform.api.trace_id import request_trace_id
+from gpuplatform.audit.core.changes import changed_fields
+from gpuplatform.audit.models import Outcome
+from gpuplatform.audit.services.entries import Entry, entry_insert
 from gpuplatform.clock import parse_rfc3339
 from gpuplatform.errors import FieldError, NameConflict, OperationConflict, RecoveryNeeded
 from gpuplatform.kube.errors import ClusterUnavailable
@@ -35,6 +38,7 @@ from gpuplatform.operations.provenance import (
     TENANT_ANNOTATION,
     annotations,
 )
+from gpuplatform.operations.versions import IF_MATCH
 from gpuplatform.queueing import Queue, Urgency, enqueue_after_commit
 from gpuplatform.reconciliation import gate
 from gpuplatform.tenancy.actor import current_actor
@@ -277,10 +281,29 @@ def _accept_new(
             _check_limits(operation)
         operation.object_row = prepare(operation)
         Operation.objects.filter(id=operation.pk).update(object_row=operation.object_row)
+        entry_insert(_audit_entry(request, operation))
         enqueue_after_commit(
             OperationTask.RUN, operation.pk, queue=Queue.OPERATIONS, urgency=request.urgency
         )
         return operation
+
+
+def _audit_entry(request: Request, operation: Operation) -> Entry:
+    """Return the audit entry about an accepted request."""
+    return Entry(
+        outcome=Outcome.ACCEPTED,
+        verb=request.kind.rpartition(".")[2],
+        tenant=request.tenant.name,
+        kind=request.object_kind,
+        namespace=request.namespace,
+        name=request.name,
+        uid=operation.target.uid,
+        operation_id=request.operation_id,
+        changes=changed_fields(
+            operation.target.before,
+            {key: value for key, value in request.payload.items() if key != IF_MATCH},
+        ),
+    )
 
 
 def _check_limits(operation: Operation) -> None:

@@ -17,6 +17,7 @@ from django.db import Error as DatabaseFault
 from django.db import close_old_connections, connection
 from django.db.models.functions import Now
 
+from gpuplatform.audit.services.observed import changes_observed
 from gpuplatform.errors import InvariantBroken
 from gpuplatform.kube.client import Cluster, Listing
 from gpuplatform.kube.elector import Elector
@@ -102,6 +103,8 @@ class WatchedKind:
     def on_list(self, events: EventFilter, listing: Listing) -> None:
         """Copy the list and enqueue the changed rows."""
         events.reset(listing)
+        for resource in listing.items:
+            changes_observed(resource, self.mirror.model.objects)
         self._enqueue(self.mirror.listed(listing))
 
     def on_event(self, events: EventFilter, type_: str, resource: Manifest) -> None:
@@ -111,6 +114,7 @@ class WatchedKind:
         if type_ == "DELETED":
             due = self.mark_due(metadata["namespace"], metadata["name"])
         else:
+            changes_observed(resource, self.mirror.model.objects)
             row = self.mirror.observed(resource, mark_due=is_relevant)
             due = [] if row is None else [row]
         self._enqueue(due, self.urgency(metadata["namespace"]))

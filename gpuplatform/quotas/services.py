@@ -10,6 +10,7 @@ from typing import Final
 
 from django.db import transaction
 
+from gpuplatform.audit.core.changes import Target
 from gpuplatform.operations.models import Operation
 from gpuplatform.operations.registry import OperationKind, register
 from gpuplatform.operations.services import (
@@ -56,8 +57,10 @@ def tenant_limits_put(
         OperationConflict: If the operationID belongs to another request.
     """
 
-    def prepare(_: Operation) -> int:
-        if etag not in {None, limits_version(limits_of(tenant.pk))}:
+    def prepare(operation: Operation) -> int:
+        limits = limits_of(tenant.pk)
+        operation.target = Target(tenant.namespace_uid, {"limits": limits})
+        if etag not in {None, limits_version(limits)}:
             raise stale(f"the limits of the tenant '{tenant}'")
         tenant_limits_replace(tenant, body.limits)
         return tenant.pk

@@ -8,6 +8,7 @@ here deletes the schedule and creates a new one.
 from dataclasses import dataclass
 from typing import Final
 
+from gpuplatform.audit.services.seals import AuditTask
 from gpuplatform.observability.reporter import PlatformTask
 from gpuplatform.operations.services import OperationTask
 from gpuplatform.queueing import Queue
@@ -162,6 +163,18 @@ SCHEDULES: Final = (
         TenantTask.PRUNE,
         DAY,
         "Deletes the rows of tenants that were deleted more than 30 days ago.",
+    ),
+    Schedule(
+        "Seal audit entries",
+        AuditTask.SEAL,
+        MINUTE,
+        "Chains the new entries of the audit log, so that a changed or removed one is found.",
+    ),
+    Schedule(
+        "Prune audit entries",
+        AuditTask.PRUNE,
+        DAY,
+        "Deletes audit entries after GPUPLATFORM_AUDIT_RETENTION_DAYS.",
     ),
     Schedule(
         "Report the steady state",

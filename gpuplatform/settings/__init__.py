@@ -58,6 +58,7 @@ INSTALLED_APPS = [
     "csp",
     "gpuplatform.apps.PlatformConfig",
     "gpuplatform.tenancy.apps.TenancyConfig",
+    "gpuplatform.audit.apps.AuditConfig",
     "gpuplatform.reconciliation.apps.ReconciliationConfig",
     "gpuplatform.samples.apps.SamplesConfig",
     "gpuplatform.schedules.apps.SchedulesConfig",
@@ -87,6 +88,7 @@ MIDDLEWARE = [
     "gpuplatform.adminkit.site.errors.InvalidQueryMiddleware",
     "gpuplatform.tenancy.actor.ActorMiddleware",
     "gpuplatform.postgresql.tenant_rows.TenantRowsMiddleware",
+    "gpuplatform.audit.middleware.AuditMiddleware",
 ]
 
 ROOT_URLCONF = "gpuplatform.urls"
@@ -147,6 +149,7 @@ NATS_URL = ENVIRONMENT.effective_url("NATS_URL")
 NATS_SEED = ENVIRONMENT.effective_nats_seed()
 NATS_REPLICAS = ENVIRONMENT.gpuplatform_nats_replicas
 TRUSTED_PROXIES = ENVIRONMENT.trusted_proxies
+AUDIT_RETENTION_DAYS = ENVIRONMENT.gpuplatform_audit_retention_days
 WEBHOOK_NETWORKS = ENVIRONMENT.webhook_networks
 
 # The visibility timeout exceeds the time limit of tasks. It is the same in every process, because

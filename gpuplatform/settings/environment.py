@@ -171,6 +171,12 @@ class Environment(OidcSettings, RateSettings):
         description="Networks of the proxies in front of the web process, separated by commas."
         " X-Forwarded-For and X-Forwarded-Proto of other clients are ignored.",
     )
+    gpuplatform_audit_retention_days: int = Field(
+        default=400,
+        ge=30,
+        le=36500,
+        description="Days for which the entries of the audit log are kept.",
+    )
     kubeconfig: str = Field(
         default="", description="Path of the kubeconfig file of a real cluster."
     )

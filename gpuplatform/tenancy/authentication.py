@@ -94,7 +94,7 @@ class CallerPermission(BasePermission):
         caller = request.auth
         if not isinstance(caller, Caller):
             raise Unauthenticated.example()
-        set_actor(caller.actor)
+        set_actor(caller.actor, caller.actor_kind, caller.token.pk if caller.token else "")
         if caller.token:
             request.META[TENANT_KEY] = caller.token.tenant.name
         if not needed & caller.permissions:

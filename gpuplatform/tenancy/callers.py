@@ -8,6 +8,7 @@ from django.conf import settings
 from rest_framework.request import Request
 
 from gpuplatform.postgresql.tenant_rows import all_rows
+from gpuplatform.tenancy.actor import ActorKind
 from gpuplatform.tenancy.models import ApiToken, Tenant
 from gpuplatform.tenancy.permissions import Permission, permissions_needed
 from gpuplatform.tenancy.selectors import tenant_by_name
@@ -36,6 +37,11 @@ class Caller:
     def actor(self) -> str:
         """The name of the caller as the actor of operations."""
         return f"token '{self.token.name}'" if self.token else "local caller without a token"
+
+    @property
+    def actor_kind(self) -> ActorKind:
+        """The kind of the caller as an actor."""
+        return ActorKind.TOKEN if self.token else ActorKind.LOCAL
 
 
 def caller_of(request: Request) -> Caller:

@@ -13,6 +13,8 @@ from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET
 
+from gpuplatform.adminkit.site.login_log import LogIn, record_login
+from gpuplatform.formats.client_address import client_of
 from gpuplatform.settings.oidc import Provider
 from gpuplatform.tenancy.identities import identity_login
 from gpuplatform.tenancy.oidc import LoginFailed, redirect_to_provider, verified_claims
@@ -48,10 +50,12 @@ def oidc_callback(request: HttpRequest) -> HttpResponse:
         claims = verified_claims(provider, request)
     except LoginFailed as error:
         logger.warning("login through OpenID Connect rejected: %s", error)
+        record_login(LogIn.FAILED, "", _client(request))
         return _rejected(request, "The login was not successful. Try again.")
     user = identity_login(claims, provider.staff_groups)
     if not user.is_active or not user.is_staff:
         logger.warning("login through OpenID Connect: user '%s' has no access", user.username)
+        record_login(LogIn.FAILED, user.username, _client(request))
         return _rejected(
             request,
             f"The account '{user.username}' has no access to the admin. Ask an administrator to"
@@ -59,6 +63,7 @@ def oidc_callback(request: HttpRequest) -> HttpResponse:
         )
     address = _safe(request, request.session.pop(_NEXT, ""))
     login(request, user, backend=_BACKEND)
+    record_login(LogIn.SUCCEEDED, user.username, _client(request))
     return HttpResponseRedirect(address or reverse("admin:index"))
 
 
@@ -67,6 +72,11 @@ def _provider() -> Provider:
     if provider is None:
         raise Http404
     return provider
+
+
+def _client(request: HttpRequest) -> str:
+    """Return the address of the client."""
+    return client_of(request.META, settings.TRUSTED_PROXIES)
 
 
 def _safe(request: HttpRequest, address: str) -> str:

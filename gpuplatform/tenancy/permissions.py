@@ -153,6 +153,8 @@ PERMISSIONS: Final[Mapping[str, Mapping[Method, Permission]]] = MappingProxyType
         "inventory": _OPERATE_READ,
         "operator-usage": _OPERATE_READ,
         "operator-usage-records": _OPERATE_READ,
+        "operator-audit": _OPERATE_READ,
+        "operator-audit-entries": _OPERATE_READ,
         "tenants": _OPERATE_LIST,
         "tenant": _OPERATE_OBJECT,
         "tenant-suspend": _OPERATE,

@@ -24,9 +24,10 @@ from typing_extensions import override
 from gpuplatform.adminkit.detail.panels import Fact
 from gpuplatform.adminkit.display.charts import Column, columns
 from gpuplatform.adminkit.lists.model_admin import ReadOnlyAdmin
+from gpuplatform.audit.services.entries import secret_read
 from gpuplatform.errors import InvalidSpec
 from gpuplatform.tenancy.models import Tenant
-from gpuplatform.usage.exports import CSV_TYPE, csv_lines
+from gpuplatform.usage.exports import CSV_TYPE, USAGE_KIND, csv_lines
 from gpuplatform.usage.models import UsageRecord
 from gpuplatform.usage.requests import OperatorRecordsQuery, OperatorUsageQuery
 from gpuplatform.usage.selectors import (
@@ -115,13 +116,14 @@ class UsageAdmin(ReadOnlyAdmin):
         """Return the records of the current filter as CSV."""
         if not self.has_view_permission(request):
             raise PermissionDenied
-        _, period, problems = _parsed(request.GET)
+        query, period, problems = _parsed(request.GET)
         if problems:
             url = reverse("admin:usage_usagerecord_changelist")
             return HttpResponseRedirect(f"{url}?{_filter(request.GET)}")
         name = f"usage-{period.begin:%Y-%m-%d}-{period.end:%Y-%m-%d}.csv"
         headers = {"Content-Disposition": f'attachment; filename="{name}"'}
         lines = csv_lines(export(period))
+        secret_read("export", USAGE_KIND, tenant=query.tenant or "")
         return StreamingHttpResponse(lines, content_type=CSV_TYPE, headers=headers)
 
     @override

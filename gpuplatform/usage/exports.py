@@ -9,6 +9,9 @@ from gpuplatform.clock import rfc3339
 from gpuplatform.usage.models import UsageRecord
 
 CSV_TYPE: Final = "text/csv; charset=utf-8"
+USAGE_KIND: Final = "UsageRecord"
+"""The kind of the object of the audit entries about exports."""
+
 JSONL_TYPE: Final = "application/jsonl; charset=utf-8"
 
 

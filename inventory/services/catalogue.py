@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from django.db.models.functions import Greatest, Now
 
+from gpuplatform.audit.core.changes import Target
 from gpuplatform.errors import FieldError, InvalidSpec, NameConflict, PhaseConflict
 from gpuplatform.formats.model import invalid_spec
 from gpuplatform.operations.models import Operation
@@ -22,7 +23,7 @@ from gpuplatform.tenancy.models import Tenant
 from gpuplatform.workloads.placement import MAX_LABELS, PRODUCT_LABEL
 from gpuplatform.workloads.resources import resources_error
 from inventory.models import GpuSpec
-from inventory.requests.catalogue import GpuSpecCreate, GpuSpecPatch
+from inventory.requests.catalogue import COLUMNS, GpuSpecCreate, GpuSpecPatch
 from inventory.selectors import spec_get
 
 SPEC_KIND = "GPUSpec"
@@ -100,8 +101,10 @@ def gpu_spec_update(
         InvalidSpec: If the changed GPU spec is invalid.
     """
 
-    def prepare(_: Operation) -> int:
+    def prepare(operation: Operation) -> int:
         row, columns = spec_get(name, for_update=True), body.columns()
+        before = {field: getattr(row, COLUMNS[field]) for field in body.payload()}
+        operation.target = Target(before=before)
         if etag not in {None, spec_version(row)}:
             raise stale(f"the GPU spec '{name}'")
         error = resources_error(

@@ -9,6 +9,7 @@ from django.db import transaction
 from django.db.models import QuerySet
 from django.db.models.functions import Now
 
+from gpuplatform.audit.core.changes import Target
 from gpuplatform.errors import FieldError, InvalidSpec, PhaseConflict
 from gpuplatform.formats.namespaces import reserved_error
 from gpuplatform.kube.kinds import STOCK_POOL
@@ -106,6 +107,7 @@ def pool_update(
         current = version_of(pool.uid, pool.generation)
         check_version(operation, etag, current, f"the stock pool '{name}'")
         body.applied_to(pool.spec)
+        operation.target = Target(pool.uid, pool.spec)
         return pool.id
 
     payload = body.payload() | ({} if etag is None else {IF_MATCH: etag})
@@ -123,8 +125,9 @@ def pool_request_deletion(
         NotFound: If the stock pool does not exist.
     """
 
-    def prepare(_: Operation) -> int:
+    def prepare(operation: Operation) -> int:
         pool = pool_get(namespace, name, for_update=True)
+        operation.target = Target(pool.uid)
         request_deletion(StockPool.objects.filter(pk=pool.pk, deletion_requested_at__isnull=True))
         return pool.id
 

@@ -16,6 +16,7 @@ from gpuplatform.adminkit.display.causes import cause_of, title_of
 from gpuplatform.adminkit.display.text import message_html, visible
 from gpuplatform.adminkit.lists.filters import PhaseTabs, RecentValuesFilter, TenantFilter
 from gpuplatform.adminkit.lists.model_admin import ModelAdmin, column
+from gpuplatform.audit.services.entries import page_read
 from serverless.admin.actions import INVOCATION_ACTIONS
 from serverless.admin.invocation_detail import invocation_detail, revealed
 from serverless.admin.lines import (
@@ -123,5 +124,7 @@ class InvocationAdmin(ActionAdmin):
     def page_context(self, request: HttpRequest, row: Invocation) -> dict[str, Any]:
         context = super().page_context(request, row)
         if request.user.has_perm(f"serverless.{get_permission_codename(REVEAL, self.opts)}"):
+            place = {"kind": INVOCATION_KIND, "tenant": row.tenant.name}
+            page_read("read-result", {**place, "name": row.invocation_id})
             context["detail"] = revealed(context["detail"], row)
         return context

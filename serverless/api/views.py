@@ -15,6 +15,7 @@ from gpuplatform.api.pagination import WithoutTemplate, mapped, paginate, pagina
 from gpuplatform.api.parameters import response_header
 from gpuplatform.api.query import DeletionQuery
 from gpuplatform.api.views import ApiView
+from gpuplatform.audit.services.entries import secret_read
 from gpuplatform.errors import (
     NameConflict,
     NotAllowed,
@@ -262,6 +263,8 @@ class InvocationDetail(ApiView):
         """Return the invocation, with its result if it has ended."""
         caller = caller_of(request)
         row = invocation_with(Invocation.objects.all(), caller.tenant, invocation_id)
+        if has_result(row) and caller.may(Permission.PAYLOADS):
+            _read_result(row, caller.tenant.name)
         return Response(_reply(caller, row))
 
 
@@ -330,6 +333,7 @@ class InvocationResult(ApiView):
         if row is None or not has_result(row):
             msg = f"The invocation '{invocation_id}' has no result. Get the invocation instead."
             raise NotFound(msg)
+        _read_result(row, row.tenant.name)
         return _download(row)
 
 
@@ -341,6 +345,11 @@ def _reply(caller: Caller, row: Invocation, *, has_body: bool = True) -> Invocat
         has_payloads=caller.may(Permission.PAYLOADS),
         has_values=caller.may(Permission.WRITE),
     )
+
+
+def _read_result(row: Invocation, tenant: str) -> None:
+    """Record that the request reads the result of an invocation."""
+    secret_read("read-result", INVOCATION_KIND, tenant=tenant, name=row.invocation_id)
 
 
 def _download(row: Invocation) -> HttpResponse:

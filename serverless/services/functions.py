@@ -7,6 +7,7 @@ from typing import Any
 from django.db.models import F
 from django.db.models.functions import Now
 
+from gpuplatform.audit.core.changes import Target
 from gpuplatform.errors import PhaseConflict
 from gpuplatform.lifecycle.transition import transition
 from gpuplatform.operations.models import Operation
@@ -183,8 +184,9 @@ def _accept(
     def lock() -> None:
         list(rows.filter(request_id=request_id).values_list("pk"))
 
-    def prepare(_: Operation) -> int:
+    def prepare(operation: Operation) -> int:
         function = function_named(rows, request_id)
+        operation.target = Target(before=function.spec)
         change(function)
         return function.pk
 

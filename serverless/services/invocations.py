@@ -10,6 +10,8 @@ from django.db import IntegrityError, transaction
 from django.db.models import F, QuerySet
 from django.db.models.functions import Now
 
+from gpuplatform.audit.models import Outcome
+from gpuplatform.audit.services.entries import Entry, entry_insert
 from gpuplatform.errors import OperationConflict, PhaseConflict, Throttled
 from gpuplatform.lifecycle.transition import transition
 from gpuplatform.operations.hashing import request_hash
@@ -83,6 +85,7 @@ def invocation_accept(*, tenant: Tenant, body: InvocationCreate) -> AcceptedInvo
             invocation.save(force_insert=True)
             _check_limits(tenant, invocation.pk)
             _set_expiry(invocation)
+            entry_insert(_audit_entry(tenant, invocation))
             outbox_notify()
     except IntegrityError:
         known = _repeated(tenant, invocation.invocation_id, digest)
@@ -90,6 +93,19 @@ def invocation_accept(*, tenant: Tenant, body: InvocationCreate) -> AcceptedInvo
             raise
         return known
     return AcceptedInvocation(invocation, is_replay=False)
+
+
+def _audit_entry(tenant: Tenant, invocation: Invocation) -> Entry:
+    """Return the audit entry about an accepted invocation, without its payload and headers."""
+    return Entry(
+        outcome=Outcome.ACCEPTED,
+        verb="create",
+        tenant=tenant.name,
+        kind=INVOCATION_KIND,
+        namespace=tenant.namespace,
+        name=invocation.invocation_id,
+        changes=[{"field": "requestID", "to": invocation.function.request_id}],
+    )
 
 
 def invocation_cancel(*, tenant: Tenant, invocation_id: str, operation_id: str) -> Accepted:

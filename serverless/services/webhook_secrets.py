@@ -16,6 +16,8 @@ from django.db.models import Q, QuerySet
 from django.db.models.functions import Now
 from django.utils.crypto import salted_hmac
 
+from gpuplatform.audit.models import Outcome
+from gpuplatform.audit.services.entries import Entry, entry_insert
 from gpuplatform.errors import FieldError, PhaseConflict
 from gpuplatform.formats.model import invalid_spec
 from gpuplatform.tenancy.models import Tenant
@@ -23,6 +25,7 @@ from serverless.core.webhooks import literal_address, may_connect, secret_text
 from serverless.models import Function, WebhookSecret
 from serverless.requests import WebhookSecretCreate
 from serverless.selectors import function_named
+from serverless.services.names import FUNCTION_KIND
 
 MAX_SECRETS: Final = 3
 """Maximum number of secrets of a function that are valid at the same time."""
@@ -66,6 +69,16 @@ def webhook_secret_create(
         kept = earlier.order_by("-id")[: MAX_SECRETS - 1].values("pk")
         earlier.exclude(pk__in=kept).update(expires_at=Now())
         has_earlier = earlier.exists()
+        entry_insert(
+            Entry(
+                outcome=Outcome.ACCEPTED,
+                verb="webhook-secret",
+                tenant=tenant.name,
+                kind=FUNCTION_KIND,
+                namespace=tenant.namespace,
+                name=request_id,
+            )
+        )
     return CreatedSecret(
         secret_text(_key(created)), created.created_at, until if has_earlier else None
     )

@@ -17,6 +17,8 @@ from playwright.sync_api import Browser, Dialog, Page, expect, sync_playwright
 from pytest_django import Settings
 from pytest_django.live_server_helper import LiveServer
 
+from gpuplatform.audit.models import AuditEntry, Outcome
+from gpuplatform.audit.services.entries import Entry, entry_insert
 from gpuplatform.clock import now
 from gpuplatform.kube.errors import ClusterUnavailable
 from gpuplatform.kube.kinds import GPU_UNIT
@@ -114,6 +116,15 @@ def visit(browser: Browser, live_server: LiveServer) -> Iterator[Visit]:
     context.close()
 
 
+def _audit_paths() -> list[str]:
+    """Return the URLs of the list and of an entry of the audit log."""
+    changes = [{"field": "template.envs[KEY].value", "from": "(hidden)", "to": "x" * 200}]
+    entry_insert(Entry(outcome=Outcome.ACCEPTED, verb="update", name="a" * 253, changes=changes))
+    entry = AuditEntry.objects.latest("pk")
+    name = "admin:audit_auditentry"
+    return [reverse(f"{name}_changelist"), reverse(f"{name}_change", args=[entry.pk])]
+
+
 def _paths(rows: Rows, user: User) -> list[str]:
     """Return the URLs of all kinds of pages of all models, with rows that have long values."""
     interval = IntervalSchedule.objects.create(every=45, period=IntervalSchedule.SECONDS)
@@ -125,7 +136,7 @@ def _paths(rows: Rows, user: User) -> list[str]:
     paths = [reverse(f"admin:{page}") for page in pages]
     paths.append(reverse("admin:app_list", args=["inventory"]))
     paths += [reverse("admin:search"), f"{reverse('admin:search')}?q=pool"]
-    paths.append(reverse("admin:usage_usagerecord_changelist"))
+    paths += [reverse("admin:usage_usagerecord_changelist"), *_audit_paths()]
     paths += ["/api/v1/operator/stockpools", "/api/v1/gpu-units", "/api/v1/operator/inventory"]
     stock = StockUnit.objects.get(pk=stock_row(UnitPhase.FAILED, operation=operation).pk)
     unit = ActiveUnit.objects.get(

@@ -16,7 +16,7 @@ from tests.contract.source_files import ROOT, name_of, parse
 
 FOLDERS = (
     *("gpuplatform/adminkit", "gpuplatform/operations", "gpuplatform/tenancy"),
-    "gpuplatform/usage",
+    *("gpuplatform/audit", "gpuplatform/usage"),
     *("inventory", "units/admin", "serverless/admin"),
 )
 MODULES = re.compile(r"(adminkit/.*|admin/\w+|admin\w*)\.py$")

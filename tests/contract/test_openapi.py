@@ -119,6 +119,8 @@ def test_every_example_is_valid_against_its_schema(document: Json) -> None:
 def test_every_json_body_has_an_example(document: Json) -> None:
     assert [place for place, one in contents(document) if not example_values(document, one)] == [
         "get /api/v1/gpu-units/{name}/logs 200",
+        "get /api/v1/operator/audit/entries 200",
+        "get /api/v1/operator/audit/entries 200",
         "get /api/v1/operator/usage/records 200",
         "get /api/v1/operator/usage/records 200",
         "get /api/v1/serverless/invocations/{invocationID}/result 200",

@@ -17,6 +17,7 @@ pytestmark = pytest.mark.django_db
 LIFTED = {
     "gpuplatform/access/selectors.py",
     "gpuplatform/access/services.py",
+    "gpuplatform/audit/services/entries.py",
     "gpuplatform/tenancy/callers.py",
     "units/drain_progress.py",
     "units/services/queue.py",

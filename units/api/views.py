@@ -18,6 +18,7 @@ from gpuplatform.api.parameters import response_header
 from gpuplatform.api.query import PageQuery
 from gpuplatform.api.views import ApiView
 from gpuplatform.api.waiting import RETRY_SECONDS, SEATS
+from gpuplatform.audit.services.entries import secret_read
 from gpuplatform.errors import (
     CapacityExceeded,
     InsufficientCapacity,
@@ -235,6 +236,9 @@ class GpuUnitLogs(ApiView):
     def get(self, request: Request, *, name: str, query: LogQuery) -> HttpResponse:
         """Return the log as plain text."""
         unit = _unit(request, query, name)
+        tenant = caller_of(request).tenant.name
+        place = {"namespace": unit.namespace, "name": name, "uid": unit.uid}
+        secret_read("read-logs", UNIT_KIND, tenant=tenant, **place)
         with SEATS.seat(caller_of(request).tenant.pk) as is_seated:
             if not is_seated:
                 raise Throttled(_TOO_MANY_LOGS, retry_after=RETRY_SECONDS)

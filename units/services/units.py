@@ -5,6 +5,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
+from gpuplatform.audit.core.changes import Target
 from gpuplatform.errors import FieldError, InsufficientCapacity, InvalidSpec, PhaseConflict
 from gpuplatform.metrics.declared import CLAIMS_REFUSED
 from gpuplatform.metrics.recorder import count
@@ -203,6 +204,7 @@ def unit_request_deletion(*, tenant: Tenant, name: str, operation_id: str) -> Ac
         unit = unit_get(tenant.namespace, name, for_update=True)
         _is_not_in_a_group(operation, unit)
         supersede(earlier)
+        operation.target = Target(unit.uid)
         rows = GpuUnit.objects.filter(pk=unit.pk, deletion_requested_at__isnull=True)
         if request_deletion(rows):
             append_history(GpuUnit.objects.filter(pk=unit.pk), operation)
@@ -227,6 +229,7 @@ def _changing(
             msg = f"The GPU unit '{name}' is being deleted. Wait until it is deleted."
             raise PhaseConflict(msg)
         check(operation, unit)
+        operation.target = Target(unit.uid, unit.spec)
         return unit.pk
 
     return prepare

@@ -11,6 +11,7 @@ from typing_extensions import override
 
 from gpuplatform.adminkit.actions.model_admin import ActionAdmin
 from gpuplatform.adminkit.detail.cluster import ClusterSection, cluster_section
+from gpuplatform.adminkit.lists.journal import log_observed
 from gpuplatform.reconciliation.inspection import Subject, inspect
 
 CLUSTER_URL = "../cluster/"
@@ -42,8 +43,11 @@ class ClusterSectionAdmin(ActionAdmin):
         if row is None:
             raise Http404
         subject = self.subject(request, row)
+        section = _section(subject) if subject else None
+        if section is not None and section.log:
+            log_observed(row)
         context = {
-            "cluster": _section(subject) if subject else None,
+            "cluster": section,
             "cluster_url": CLUSTER_URL,
             "opts": self.opts,
             "row": row,

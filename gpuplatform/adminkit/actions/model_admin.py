@@ -38,6 +38,7 @@ from gpuplatform.adminkit.actions.forms import DeclaredForm
 from gpuplatform.adminkit.detail.panels import RelatedRow
 from gpuplatform.adminkit.display.badges import Shape, shape_badge
 from gpuplatform.adminkit.display.urls import list_url
+from gpuplatform.adminkit.lists.journal import form_observed, rejection_observed
 from gpuplatform.adminkit.lists.model_admin import ModelAdmin, ObjectAdmin
 from gpuplatform.adminkit.overview.sections import OverviewSection
 from gpuplatform.errors import PlatformError
@@ -45,6 +46,8 @@ from gpuplatform.errors import PlatformError
 MAX_ROWS: Final = 100
 """Maximum number of rows of one action."""
 OPERATIONS_URL: Final = "admin:operations_operation_changelist"
+AUDIT_URL: Final = "admin:audit_auditentry_changelist"
+AUDIT_PERMISSION: Final = "audit.view_auditentry"
 KEY: Final = "key"
 """The POST parameter that contains the prefix of the operationIDs."""
 SUBMITTED: Final = "submitted"
@@ -119,7 +122,15 @@ class ActionAdmin(ObjectAdmin):
             for one in self.row_actions
             if self.may(request, one) and not one.obstacle(row)
         ]
-        return {**super().page_context(request, row), "row_id": row.pk, "row_actions": offered}
+        shared = {"row_id": row.pk, "row_actions": offered, "audit_url": self._audit(request, row)}
+        return {**super().page_context(request, row), **shared}
+
+    def _audit(self, request: HttpRequest, row: Any) -> str:
+        """Return the URL of the audit entries about a row, if the user may view them."""
+        name = getattr(row, self.search_fields[0], "") if self.search_fields else ""
+        if not name or not request.user.has_perm(AUDIT_PERMISSION):
+            return ""
+        return f"{reverse(AUDIT_URL)}?{urlencode({'q': name})}"
 
     @override
     def add_view(
@@ -244,12 +255,17 @@ class ActionAdmin(ObjectAdmin):
         try:
             result = action.service(row_request)
         except PlatformError as error:
+            rejection_observed(row, action.name, error.code)
             return RowResult(row, line, ActionResult(str(error)), is_done=False)
-        self._log(request, f"{action.label}: {result.text}", row_request, result)
+        self._log(request, action, row_request, result)
         return RowResult(row, line, result, is_done=True)
 
     def _log(
-        self, request: HttpRequest, text: str, row_request: ActionRequest, result: ActionResult
+        self,
+        request: HttpRequest,
+        action: Action,
+        row_request: ActionRequest,
+        result: ActionResult,
     ) -> None:
         """Add an entry to the admin log, unless the same request already added it.
 
@@ -258,12 +274,14 @@ class ActionAdmin(ObjectAdmin):
         """
         if result.is_replay:
             return
+        text = f"{action.label}: {result.text}"
         if not result.url:
             text = f"{text} operationID '{row_request.operation_id}'."
             same = {"object_id": row_request.row.pk, "change_message": text}
             if LogEntry.objects.filter(user=request.user.pk, **same).exists():
                 return
-        self.log_change(request, row_request.row, text)
+            form_observed(row_request.row, action.name, text)
+        ModelAdmin.log_change(self, request, row_request.row, text)
 
     def _results(
         self, request: HttpRequest, action: Action, results: Sequence[RowResult], key: str
@@ -288,7 +306,9 @@ class ActionAdmin(ObjectAdmin):
 
     def _created(self, request: HttpRequest, result: ActionResult, row: Any) -> HttpResponse:
         if not result.is_replay:
-            self.log_addition(request, row, result.text)
+            # The audit log contains the operation, if there is one.
+            page = ModelAdmin if result.url else type(self)
+            page.log_addition(self, request, row, result.text)
         line = self.line(row)
         self._report(request, RowResult(row, line, result, is_done=True), "Creation")
         return HttpResponseRedirect(line.url)

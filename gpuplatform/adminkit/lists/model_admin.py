@@ -25,6 +25,7 @@ from typing_extensions import override
 from gpuplatform.adminkit.detail.panels import Detail, Fact, RelatedRow
 from gpuplatform.adminkit.display.counts import COUNT_CAP
 from gpuplatform.adminkit.display.timeline import Step
+from gpuplatform.adminkit.lists.journal import form_observed
 from gpuplatform.reconciliation.inspection import Subject
 
 # Django's classes are generic for the type checker only.
@@ -126,6 +127,8 @@ class PlatformModelAdmin(ModelAdmin):
 
     is_live_with_actions = False
     """Whether an open list is refreshed although its rows can be selected for actions."""
+    export_view: ClassVar[str] = ""
+    """The name of the view that exports the list with its filters, if there is one."""
     empty_text: ClassVar[str] = ""
     """The text of an empty list: what the rows are and how to create the first one."""
 
@@ -178,6 +181,22 @@ class PlatformModelAdmin(ModelAdmin):
             "lines": found.lines,
             "heading": f"{len(rows)} {noun}",
         }
+
+    @override
+    def log_addition(self, request: HttpRequest, obj: Any, message: Any) -> Any:
+        form_observed(obj, "create", message)
+        return super().log_addition(request, obj, message)
+
+    @override
+    def log_change(self, request: HttpRequest, obj: Any, message: Any) -> Any:
+        form_observed(obj, "update", message)
+        return super().log_change(request, obj, message)
+
+    @override
+    def log_deletions(self, request: HttpRequest, queryset: Any) -> Any:
+        for row in queryset:
+            form_observed(row, "delete", "")
+        return super().log_deletions(request, queryset)
 
     @override
     def get_action_choices(

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from django.contrib import admin, messages
 from django.contrib.admin.widgets import RelatedFieldWidgetWrapper
+from django.db import transaction
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponseRedirect
 from django.utils.html import format_html, format_html_join
@@ -28,6 +29,7 @@ from gpuplatform.adminkit.display.age import age_html, ago_html
 from gpuplatform.adminkit.display.badges import enabled_badge
 from gpuplatform.adminkit.display.text import NONE, counted, shortened, visible
 from gpuplatform.adminkit.display.urls import page_url
+from gpuplatform.adminkit.lists.journal import form_observed
 from gpuplatform.adminkit.lists.model_admin import Deletion, PlatformModelAdmin, column
 from gpuplatform.adminkit.schedules.forms import (
     CrontabForm,
@@ -215,8 +217,11 @@ class ScheduleAdmin(PlatformModelAdmin):
     @staticmethod
     def _switch(rows: QuerySet[PeriodicTask], *, enabled: bool) -> str:
         names = shortened(", ".join(row.name for row in rows))
-        rows.update(enabled=enabled)
-        PeriodicTasks.update_changed()
+        with transaction.atomic():
+            for row in rows:
+                form_observed(row, "enable" if enabled else "disable", "")
+            rows.update(enabled=enabled)
+            PeriodicTasks.update_changed()
         return names
 
 

@@ -5,12 +5,14 @@ from typing import Any, Final
 from django.conf import settings
 from django.contrib.admin.forms import AdminAuthenticationForm, AdminPasswordChangeForm
 from django.core.exceptions import ValidationError
+from django.db import transaction
 from typing_extensions import override
 
+from gpuplatform.adminkit.lists.journal import form_observed
 from gpuplatform.adminkit.lists.model_admin import set_required_message
 from gpuplatform.adminkit.site.login_log import LogIn, record_login
 from gpuplatform.adminkit.site.throttle import login_failed, login_succeeded, pause_seconds
-from gpuplatform.formats.client_address import client_address
+from gpuplatform.formats.client_address import client_of
 
 _TOO_MANY: Final = "Too many attempts to log in have failed. Try again in {}."
 
@@ -51,11 +53,7 @@ class LogInForm(AdminAuthenticationForm):
 
     def _address(self) -> str:
         meta = self.request.META if self.request is not None else {}
-        return client_address(
-            meta.get("REMOTE_ADDR", ""),
-            meta.get("HTTP_X_FORWARDED_FOR", ""),
-            settings.TRUSTED_PROXIES,
-        )
+        return client_of(meta, settings.TRUSTED_PROXIES)
 
 
 class OwnPasswordForm(AdminPasswordChangeForm):
@@ -66,6 +64,12 @@ class OwnPasswordForm(AdminPasswordChangeForm):
         confirmation = self.fields["new_password2"]
         confirmation.label, confirmation.help_text = "Confirm new password", ""
         set_required_message(self.fields)
+
+    @override
+    def save(self, commit: bool = True) -> Any:
+        with transaction.atomic():
+            form_observed(self.user, "update", "Password changed.")
+            return super().save(commit)
 
 
 def _duration(seconds: int) -> str:

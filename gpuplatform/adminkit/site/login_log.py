@@ -4,6 +4,8 @@ import logging
 from enum import StrEnum
 from typing import Final
 
+from gpuplatform.adminkit.lists.journal import login_observed
+
 logger = logging.getLogger("gpuplatform.logins")
 
 MAX_NAME: Final = 150
@@ -26,3 +28,4 @@ def record_login(outcome: LogIn, name: str, address: str) -> None:
         "login to the admin",
         extra={"outcome": outcome.value, "user": name[:MAX_NAME], "address": address},
     )
+    login_observed(outcome.value, name[:MAX_NAME], address)

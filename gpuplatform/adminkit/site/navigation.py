@@ -37,7 +37,10 @@ _GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("Usage", ("usage.usagerecord",)),
     (
         "Access",
-        ("tenancy.tenant", "tenancy.membership", "tenancy.apitoken", "auth.user", "auth.group"),
+        (
+            *("tenancy.tenant", "tenancy.membership", "tenancy.apitoken", "auth.user"),
+            *("auth.group", "audit.auditentry"),
+        ),
     ),
 )
 

@@ -128,6 +128,9 @@ DASHBOARDS: Final = (
             Panel("Use of limited resources by tenant", declared.TENANT_USED),
             Panel("Limits of tenants", declared.TENANT_LIMIT),
             Panel("Delay of the usage records", declared.USAGE_OVERDUE),
+            Panel("Requests that the audit log omits", declared.AUDIT_OMITTED),
+            Panel("Unsealed audit entries", declared.AUDIT_UNSEALED),
+            Panel("Age of the oldest unsealed audit entry", declared.AUDIT_UNSEALED_SECONDS),
         ),
     ),
     Dashboard(

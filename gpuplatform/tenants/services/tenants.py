@@ -15,6 +15,7 @@ from django.db import transaction
 from django.db.models import ProtectedError
 from django.db.models.functions import Now
 
+from gpuplatform.audit.core.changes import Target
 from gpuplatform.errors import FieldError, InUse, InvalidSpec, NameConflict, PhaseConflict
 from gpuplatform.formats.namespaces import reserved_error
 from gpuplatform.lifecycle.transition import transition
@@ -261,8 +262,10 @@ def _accept(
 ) -> Accepted:
     """Accept an operation on an active or suspended tenant, whose row `change` writes."""
 
-    def prepare(_: Operation) -> int:
+    def prepare(operation: Operation) -> int:
         target = _changeable(name)
+        before = {"displayName": target.display_name, "weight": target.weight}
+        operation.target = Target(target.namespace_uid, before)
         change(target)
         return target.pk
 

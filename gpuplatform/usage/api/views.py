@@ -9,9 +9,10 @@ from rest_framework.response import Response
 from gpuplatform.api.endpoint import Endpoint
 from gpuplatform.api.pagination import Page, decode_cursor
 from gpuplatform.api.views import ApiView
+from gpuplatform.audit.services.entries import secret_read
 from gpuplatform.tenancy.callers import caller_of
 from gpuplatform.usage.api.serializers import UsageReply
-from gpuplatform.usage.exports import CSV_TYPE, JSONL_TYPE, csv_lines, jsonl_lines
+from gpuplatform.usage.exports import CSV_TYPE, JSONL_TYPE, USAGE_KIND, csv_lines, jsonl_lines
 from gpuplatform.usage.requests import (
     OperatorRecordsQuery,
     OperatorUsageQuery,
@@ -98,6 +99,7 @@ def _sums(query: UsageQuery, tenant: str | None) -> Response:
 
 def _records(query: RecordsQuery, tenant: str | None) -> StreamingHttpResponse:
     rows = export(query.period(tenant), query.cursor)
+    secret_read("export", USAGE_KIND, tenant=tenant or "")
     if query.format == RecordsFormat.CSV:
         return StreamingHttpResponse(csv_lines(rows), content_type=CSV_TYPE)
     return StreamingHttpResponse(jsonl_lines(rows), content_type=JSONL_TYPE)

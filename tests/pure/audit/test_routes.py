@@ -1,0 +1,57 @@
+"""What a rejected request asked for."""
+
+import pytest
+
+from gpuplatform.audit.core.routes import Asked, asked, is_rejection
+from gpuplatform.tenancy.permissions import PERMISSIONS, Method
+
+
+@pytest.mark.parametrize(
+    ("route", "method", "expected"),
+    [
+        ("gpu-units", "POST", Asked("GPUUnit", "create")),
+        ("gpu-unit", "PUT", Asked("GPUUnit", "update")),
+        ("gpu-unit", "DELETE", Asked("GPUUnit", "delete")),
+        ("gpu-unit-stop", "POST", Asked("GPUUnit", "stop")),
+        ("gpu-unit-logs", "GET", Asked("GPUUnit", "read")),
+        ("node-drain-cancel", "POST", Asked("Node", "drain-cancel")),
+        ("tenant-member", "PUT", Asked("Member", "update")),
+        ("tenant-limits", "PUT", Asked("Tenant", "update")),
+        ("unknown", "POST", Asked("", "create")),
+        ("", "PURGE", Asked("", "read")),
+    ],
+)
+def test_the_route_and_the_method_name_the_object_and_the_verb(
+    route: str, method: str, expected: Asked
+) -> None:
+    assert asked(route, method) == expected
+
+
+def test_each_write_of_the_api_is_about_a_kind() -> None:
+    writes = {
+        (name, method)
+        for name, methods in PERMISSIONS.items()
+        for method in methods
+        if method != Method.GET
+    }
+
+    assert {(name, method) for name, method in writes if not asked(name, method).kind} == set()
+
+
+@pytest.mark.parametrize(
+    ("status", "method", "expected"),
+    [
+        (401, "GET", True),
+        (403, "GET", True),
+        (409, "POST", True),
+        (409, "GET", False),
+        (404, "POST", False),
+        (412, "PUT", False),
+        (202, "POST", False),
+        (503, "POST", False),
+    ],
+)
+def test_rejections_are_missing_rights_and_conflicts_of_writes(
+    status: int, method: str, expected: bool
+) -> None:
+    assert is_rejection(status, method) is expected
