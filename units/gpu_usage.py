@@ -49,7 +49,7 @@ SELECT tenant_id, spec_name,
 FROM seen FULL JOIN reserved USING (tenant_id, unit, spec_name)
 GROUP BY tenant_id, spec_name
 """
-"""The GPUs that count for tenants by GPU spec. Its values are those of `counted_values`.
+"""The GPUs that count for tenants by GPU spec. `counted_values` returns its values.
 
 A claimed row whose resource is deleted counts until its operation waits for other stock. While it
 waits, a group keeps its other claims.

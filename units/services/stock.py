@@ -227,7 +227,7 @@ def _awaited(spec_name: str, held: QuerySet[GpuUnit]) -> int:
 
 
 def stock_tend() -> None:
-    """Top up the stock of all enabled GPU specs, and remove that of disabled and deleted ones.
+    """Top up the stock of enabled GPU specs, and remove the stock of disabled and deleted ones.
 
     A GPU spec that an earlier release accepted and that is invalid now does not affect the others.
     """
