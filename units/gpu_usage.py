@@ -26,7 +26,7 @@ from units.void_starts import START_KIND
 CLAIMING: Final = ("unit.create", START_KIND, GROUP_CREATE_KIND)
 """The kinds of operation whose claims are for units of the tenant of the operation."""
 
-_COUNTED: Final = """
+COUNTED: Final = """
 WITH reserved AS (
     SELECT o.tenant_id, COALESCE(o.object_row, -o.id) AS unit, s.spec_name, sum(s.gpu) AS gpus
     FROM operations_operation o
@@ -49,8 +49,11 @@ SELECT tenant_id, spec_name,
 FROM seen FULL JOIN reserved USING (tenant_id, unit, spec_name)
 GROUP BY tenant_id, spec_name
 """
-"""A claimed row whose resource is deleted counts until its operation waits for other stock. While
-it waits, a group keeps its other claims."""
+"""The GPUs that count for tenants by GPU spec. `counted_values` returns its values.
+
+A claimed row whose resource is deleted counts until its operation waits for other stock. While it
+waits, a group keeps its other claims.
+"""
 
 
 @dataclass(slots=True)
@@ -85,6 +88,17 @@ class GpuCount:
         return {Resource.GPUS: self.total, **specs}
 
 
+def counted_values(tenants: Collection[int], unit: int = 0) -> dict[str, Any]:
+    """Return the values of the statement `COUNTED`. `unit` is the id of a unit, or 0."""
+    return {
+        "tenants": sorted(tenants),
+        "unit": unit,
+        "phases": sorted(OPEN_PHASES),
+        "kinds": list(CLAIMING),
+        "group": GROUP_CREATE_KIND,
+    }
+
+
 def gpus_counted(tenants: Iterable[int], *, unit: int = 0) -> dict[int, GpuCount]:
     """Return the GPUs that count for tenants, by the id of the tenant.
 
@@ -96,15 +110,8 @@ def gpus_counted(tenants: Iterable[int], *, unit: int = 0) -> dict[int, GpuCount
     found = {tenant: GpuCount() for tenant in wanted}
     if not wanted:
         return found
-    values: dict[str, Any] = {
-        "tenants": wanted,
-        "unit": unit,
-        "phases": sorted(OPEN_PHASES),
-        "kinds": list(CLAIMING),
-        "group": GROUP_CREATE_KIND,
-    }
     with connection.cursor() as cursor:
-        cursor.execute(_COUNTED, values)
+        cursor.execute(COUNTED, counted_values(wanted, unit))
         for tenant, spec_name, used, releasing, own in cursor.fetchall():
             count = found[tenant]
             count.used[spec_name] += int(used)

@@ -2,16 +2,23 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from django.db.models import Exists, OuterRef, QuerySet
 
 from gpuplatform.errors import NotFound
 from gpuplatform.kube.fields import number
+from gpuplatform.operations.models import Operation
+from gpuplatform.operations.phases import OPEN_PHASES
 from units.core.groups import group_phase
 from units.models import GpuUnit
 from units.phases import UnitPhase, UnitRole
 from units.selectors import units_live
 from units.waiting_display import show_waiting
+
+GROUP_STOP_KIND: Final = "group.stop"
+GROUP_START_KIND: Final = "group.start"
+"""The operation kinds that stop and start all units of a group."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +29,8 @@ class UnitGroupState:
     """The unit with the smallest id, which represents the group in lists."""
     members: Sequence[GpuUnit]
     """The units by rank."""
+    is_changing: bool = False
+    """Whether the group is being stopped or started."""
 
     @property
     def size(self) -> int:
@@ -31,7 +40,8 @@ class UnitGroupState:
     @property
     def phase(self) -> UnitPhase:
         """The phase of the group."""
-        return group_phase([one.phase for one in self.members], self.size)
+        phases = [one.phase for one in self.members]
+        return group_phase(phases, self.size, is_changing=self.is_changing)
 
     @property
     def ready(self) -> int:
@@ -58,7 +68,10 @@ def members_live(namespace: str, name: str) -> QuerySet[GpuUnit]:
 
 
 def group_states(firsts: Sequence[GpuUnit]) -> list[UnitGroupState]:
-    """Return the groups of these first units, in the same order. Runs one query."""
+    """Return the groups of these first units, in the same order.
+
+    Runs one query, and a further one if a part of the units of a group is stopped.
+    """
     found: dict[tuple[str, str], list[GpuUnit]] = {
         (one.namespace, one.group_name): [] for one in firsts
     }
@@ -70,7 +83,29 @@ def group_states(firsts: Sequence[GpuUnit]) -> list[UnitGroupState]:
     for row in rows if firsts else ():
         found.get((row.namespace, row.group_name), []).append(row)
     show_waiting([row for members in found.values() for row in members])
-    return [UnitGroupState(one, found[one.namespace, one.group_name]) for one in firsts]
+    partly = [place for place, members in found.items() if _is_partly_stopped(members)]
+    changing = _being_changed(partly) if partly else frozenset()
+    places = [(one.namespace, one.group_name) for one in firsts]
+    return [
+        UnitGroupState(one, found[place], is_changing=place in changing)
+        for one, place in zip(firsts, places, strict=True)
+    ]
+
+
+def _is_partly_stopped(members: Sequence[GpuUnit]) -> bool:
+    stopped = sum(one.phase == UnitPhase.STOPPED for one in members)
+    return 0 < stopped < len(members)
+
+
+def _being_changed(groups: Sequence[tuple[str, str]]) -> frozenset[tuple[str, str]]:
+    """Return the groups, by namespace and name, that are being stopped or started."""
+    rows = Operation.objects.filter(
+        kind__in=(GROUP_STOP_KIND, GROUP_START_KIND),
+        phase__in=OPEN_PHASES,
+        object_namespace__in={namespace for namespace, _ in groups},
+        object_name__in={name for _, name in groups},
+    )
+    return frozenset(rows.values_list("object_namespace", "object_name"))
 
 
 def group_get(namespace: str, name: str) -> UnitGroupState:

@@ -18,8 +18,10 @@ _ALIVE: Final = """
 """The condition of open requests that have not expired and whose operation can continue."""
 
 _STOCK: Final = """
-SELECT COALESCE(spec.gpu, 0), COALESCE(extract(epoch FROM spec.hold_pause_until), 0)::float8,
-       stock.id, stock.resource_name
+SELECT COALESCE(min(spec.gpu), 0),
+       COALESCE(extract(epoch FROM min(spec.hold_pause_until)), 0)::float8,
+       array_agg(stock.id ORDER BY stock.id) FILTER (WHERE stock.id IS NOT NULL),
+       array_agg(stock.resource_name ORDER BY stock.id) FILTER (WHERE stock.id IS NOT NULL)
 FROM (VALUES (%(spec_name)s)) AS wanted (name)
 LEFT JOIN inventory_gpuspec spec ON spec.name = %(spec_name)s
 LEFT JOIN units_gpuunit stock ON stock.spec_name = %(spec_name)s
@@ -27,28 +29,53 @@ LEFT JOIN units_gpuunit stock ON stock.spec_name = %(spec_name)s
     AND stock.role = 'stock' AND stock.phase = 'Ready' AND stock.claimed_by_id IS NULL
     AND stock.consumed_by = '' AND stock.deletion_requested_at IS NULL
     AND stock.deleted_at IS NULL
-ORDER BY stock.id
 """
 """The condition of the stock is `claimable_stock` of `units.selectors`; a test compares both."""
 
-_LANE: Final = "PARTITION BY r.tenant_id, r.is_preemptible, r.priority ORDER BY r.asked_at, r.id"
+_LANE: Final = "r.tenant_id, r.is_preemptible, r.priority"
+_IN_LANE: Final = f"PARTITION BY {_LANE} ORDER BY r.asked_at, r.id"
 
-_FIRST: Final = f"""
-SELECT id, tenant_id, count, priority, is_preemptible, resource_name, asked_at, hold_begun_at,
-       hold_times
-FROM (
-    SELECT r.id, r.tenant_id, r.count, r.priority, r.is_preemptible, r.resource_name, r.hold_times,
-           extract(epoch FROM r.asked_at)::float8 AS asked_at,
-           extract(epoch FROM r.hold_begun_at)::float8 AS hold_begun_at,
-           row_number() OVER lane AS place,
-           count(*) FILTER (WHERE r.resource_name <> ALL(%(usable)s::text[])) OVER (
-               lane ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS unusable
-    FROM units_capacityrequest r JOIN operations_operation o ON o.id = r.operation_id
-    WHERE {_ALIVE} AND r.id <> ALL(%(without)s::bigint[])
-    WINDOW lane AS ({_LANE})
-) numbered
-WHERE (place <= %(depth)s AND unusable = 0) OR hold_begun_at IS NOT NULL
+_COLUMNS: Final = """
+    r.id, r.tenant_id, r.count, r.priority, r.is_preemptible, r.resource_name,
+    extract(epoch FROM r.asked_at)::float8 AS asked_at,
+    extract(epoch FROM r.hold_begun_at)::float8 AS hold_begun_at, r.hold_times
+FROM units_capacityrequest r JOIN operations_operation o ON o.id = r.operation_id
+"""
+_NEXT_LANE: Final = f"""
+SELECT {_LANE} FROM units_capacityrequest r
+WHERE r.phase = 'Open' AND r.spec_name = %(spec_name)s
 """  # noqa: S608 - constants
+_FIRST: Final = f"""
+WITH RECURSIVE lane AS (
+    ({_NEXT_LANE} ORDER BY {_LANE} LIMIT 1)
+    UNION ALL
+    SELECT following.* FROM lane, LATERAL (
+        {_NEXT_LANE}
+          AND ({_LANE}) > (lane.tenant_id, lane.is_preemptible, lane.priority)
+        ORDER BY {_LANE} LIMIT 1
+    ) following
+)
+SELECT found.id, found.tenant_id, found.count, found.priority, found.is_preemptible,
+       found.resource_name, found.asked_at, found.hold_begun_at, found.hold_times
+FROM lane, LATERAL (
+    SELECT first.*,
+           count(*) FILTER (WHERE first.resource_name <> ALL(%(usable)s::text[])) OVER (
+               ORDER BY first.asked_at, first.id
+               ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS unusable
+    FROM (
+        SELECT {_COLUMNS}
+        WHERE {_ALIVE} AND r.id <> ALL(%(without)s::bigint[])
+          AND ({_LANE}) = (lane.tenant_id, lane.is_preemptible, lane.priority)
+        ORDER BY r.asked_at, r.id LIMIT %(depth)s
+    ) first
+) found
+WHERE found.unusable = 0
+UNION
+SELECT {_COLUMNS}
+WHERE {_ALIVE} AND r.id <> ALL(%(without)s::bigint[]) AND r.hold_begun_at IS NOT NULL
+"""  # noqa: S608 - constants
+"""The lanes are read one after the other from their index: to number all requests of a long queue
+would take most of the time of a grant."""
 
 _POSITIONS: Final = f"""
 WITH owner AS (
@@ -58,7 +85,7 @@ WITH owner AS (
 waiting AS (
     SELECT r.id, r.is_preemptible, r.priority, owner.share, r.asked_at,
            COALESCE(bool_or(NOT owner.is_active OR r.count * COALESCE(spec.gpu, 0) > owner.room)
-                    OVER ({_LANE}), false) AS is_barred
+                    OVER ({_IN_LANE}), false) AS is_barred
     FROM units_capacityrequest r
     JOIN owner ON owner.tenant_id = r.tenant_id
     JOIN operations_operation o ON o.id = r.operation_id
@@ -105,9 +132,8 @@ def free_stock(spec_name: str) -> FreeStock:
     """Return the claimable stock of a GPU spec; a disabled one has none."""
     with connection.cursor() as cursor:
         cursor.execute(_STOCK, {"spec_name": spec_name})
-        found = cursor.fetchall()
-    gpus, pause_until, *_ = found[0]  # Without stock, the columns of the row are null.
-    return FreeStock(gpus, pause_until, [(row_id, name) for *_, row_id, name in found if row_id])
+        gpus, pause_until, ids, names = cursor.fetchone()
+    return FreeStock(gpus, pause_until, list(zip(ids or (), names or (), strict=True)))
 
 
 def first_requests(

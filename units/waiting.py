@@ -19,12 +19,8 @@ from gpuplatform import clock
 from gpuplatform.operations.registry import QueuePlace
 from gpuplatform.postgresql.tenant_rows import all_rows
 from gpuplatform.queueing import Queue, enqueue
-from gpuplatform.tenancy.models import Tenant
-from gpuplatform.tenancy.phases import TenantPhase
-from gpuplatform.usage.selectors import decayed_use
 from units.core.estimate import RECENT_GRANTS, PastGrant, estimate
 from units.core.queue import (
-    TAU_SECONDS,
     Hold,
     NextGrant,
     QueueRequest,
@@ -34,10 +30,10 @@ from units.core.queue import (
     may_hold,
     next_grant,
 )
-from units.gpu_usage import gpu_limits, gpu_room, gpus_counted
 from units.models import CapacityRequest, GpuUnit
 from units.phases import RequestPhase
 from units.queue_statements import OpenRequest, first_requests, free_stock, positions
+from units.queue_tenants import queue_tenants
 
 MATCH_TASK: Final = "units.match_requests"
 """The name of the task that runs the matcher. Its argument is the id of an open request."""
@@ -197,29 +193,6 @@ def _request(row: OpenRequest, gpus: int, fits: Mapping[str, frozenset[int]]) ->
     )
 
 
-def queue_tenants(ids: Iterable[int], spec_name: str) -> dict[int, QueueTenant]:
-    """Return the tenants with the values on which the order depends, by id.
-
-    The limit of a tenant is the number of GPUs that it may have with further ones of the GPU spec.
-    """
-    counted = gpus_counted(ids)
-    wanted = sorted(counted)
-    limits, used = gpu_limits(wanted), decayed_use(wanted, TAU_SECONDS)
-    found: dict[int, QueueTenant] = {}
-    rows = Tenant.objects.filter(pk__in=wanted).values_list("pk", "weight", "phase")
-    for tenant, weight, phase in rows.order_by("pk"):
-        count = counted[tenant]
-        held, room = count.total.used, gpu_room(limits[tenant], count, spec_name)
-        found[tenant] = QueueTenant(
-            weight=weight,
-            usage=used.get(tenant, 0.0),
-            held=held,
-            limit=None if room is None else held + room,
-            is_active=phase == TenantPhase.ACTIVE,
-        )
-    return found
-
-
 def places_in(spec_names: Iterable[str]) -> dict[int, QueuePlace]:
     """Return the places of all open requests of GPU specs, in order, by the id of the request."""
     return _places(dict.fromkeys(sorted(set(spec_names))))
@@ -274,7 +247,7 @@ def _places(wanted: Mapping[str, Collection[int] | None]) -> dict[int, QueuePlac
 
 def _tenants_waiting(spec_name: str) -> dict[int, QueueTenant]:
     rows = requests_open(spec_name).order_by().values_list("tenant_id", flat=True)
-    return queue_tenants(rows.distinct(), spec_name)
+    return queue_tenants(set(rows.distinct()), spec_name)
 
 
 def past_grants(spec_names: Collection[str]) -> Mapping[str, Sequence[PastGrant]]:

@@ -122,6 +122,8 @@ PERMISSIONS: Final[Mapping[str, Mapping[Method, Permission]]] = MappingProxyType
         "gpu-unit-history": _READ,
         "unit-groups": _LIST,
         "unit-group": {**_READ, Method.DELETE: Permission.WRITE},
+        "unit-group-stop": _WRITE,
+        "unit-group-start": _WRITE,
         "available-gpu-specs": _READ,
         "available-gpu-spec": _READ,
         "operations": _READ,

@@ -12,8 +12,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple, TypeAlias
 
+from django.db import connection
+
 from gpuplatform.errors import FieldError, InvariantBroken, QuotaExceeded, QuotaShortage
-from gpuplatform.tenancy.limit_models import TenantLimit
 from gpuplatform.tenancy.models import Tenant
 from gpuplatform.tenancy.phases import TenantPhase
 
@@ -40,6 +41,13 @@ Usages: TypeAlias = Mapping[str, Usage]
 
 UsageReader: TypeAlias = Callable[[Collection[int]], Mapping[int, Usages]]
 """Returns the use of resources by tenants, by the id of the tenant."""
+
+_LOCK: Final = "SELECT phase FROM tenancy_tenant WHERE id = %s FOR NO KEY UPDATE"
+_LIMITS: Final = (
+    "SELECT resource, hard FROM tenancy_tenantlimit WHERE tenant_id = %s ORDER BY resource"
+)
+"""Part of each accepted request and of each grant. The compilation of querysets would take most of
+their time."""
 
 _READERS: Final[dict[str, UsageReader]] = {}
 _CHANGED: Final[dict[str, Callable[[int], None]]] = {}
@@ -85,8 +93,9 @@ def limits_of(tenant: int) -> dict[str, int]:
     In a transaction that uses resources, a row that refers to the tenant must be inserted before:
     from then on, no other transaction changes the limits.
     """
-    rows = TenantLimit.objects.filter(tenant=tenant).order_by("resource")
-    return dict(rows.values_list("resource", "hard"))
+    with connection.cursor() as cursor:
+        cursor.execute(_LIMITS, [tenant])
+        return dict(cursor.fetchall())
 
 
 def gate_of(tenant: int) -> str:
@@ -99,8 +108,10 @@ def tenant_lock(tenant: int) -> TenantPhase:
 
     Returns its phase, which cannot change until the transaction ends.
     """
-    rows = Tenant.objects.select_for_update(of=("self",), no_key=True).filter(pk=tenant)
-    return TenantPhase(rows.values_list("phase", flat=True).get())
+    with connection.cursor() as cursor:
+        cursor.execute(_LOCK, [tenant])
+        [phase] = cursor.fetchone()
+    return TenantPhase(phase)
 
 
 def quota_check(tenant: Tenant, limits: Mapping[str, int], asks: Iterable[Ask]) -> None:

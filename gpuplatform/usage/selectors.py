@@ -14,8 +14,7 @@ from django.db.models.functions import TruncDay
 from gpuplatform import clock
 from gpuplatform.errors import FieldError
 from gpuplatform.formats.model import invalid_spec
-from gpuplatform.usage.core.decay import decayed
-from gpuplatform.usage.models import SEAL_HOURS, TenantDecay, UsageRecord
+from gpuplatform.usage.models import SEAL_HOURS, UsageRecord
 
 EXPORT_ROWS: Final = 2000
 """Number of records that an export reads with one statement."""
@@ -115,16 +114,6 @@ def _export(
         if len(found) < EXPORT_ROWS:
             return
         place = found[-1].hour, found[-1].pk
-
-
-def decayed_use(tenants: Collection[int], tau: float) -> dict[int, float]:
-    """Return the decayed GPU-seconds of tenants by id. A tenant without use is not included."""
-    now = clock.now()
-    rows = TenantDecay.objects.filter(tenant__in=tenants)
-    return {
-        tenant: decayed(gpu_seconds, at, now, tau)
-        for tenant, gpu_seconds, at in rows.values_list("tenant", "gpu_seconds", "at")
-    }
 
 
 def gpu_hours_by_tenant(tenants: Collection[int], days: int) -> dict[int, float]:

@@ -10,7 +10,12 @@ from pytest_django import DjangoAssertNumQueries
 
 from gpuplatform.tenancy.models import Tenant
 from tests.factories.admin_rows import Rows
+from tests.factories.node_rows import node_row
+from tests.factories.serverless import accept, function_row
 from tests.factories.unit_rows import spec_row, stock_row, unit_row
+from tests.fakes.installed import cluster
+
+__all__ = ["cluster"]
 
 SEARCH = reverse("admin:search")
 
@@ -88,6 +93,32 @@ def test_any_query_has_a_response(operator_client: Client, text: str) -> None:
     unit_row()
 
     assert found(operator_client, text) == []
+
+
+@pytest.mark.usefixtures("cluster")
+def test_matches_in_all_lists_cost_few_queries(
+    admin_client: Client, rows: Rows, django_assert_max_num_queries: DjangoAssertNumQueries
+) -> None:
+    rows.pool(name="needle-pool")
+    rows.operation(operation_id="needle-job")
+    for rank in range(3):
+        unit_row(name=f"needle-{rank}", group_name="needle", group_rank=rank)
+        stock_row(name=f"needle-{rank}")
+    spec_row("needle")
+    node_row("needle-node")
+    tenant = Tenant.objects.create(name="needle", namespace="needle")
+    accept(function_row("needle-function", tenant=tenant), invocationID="needle-call")
+    admin_client.get(SEARCH)
+
+    with django_assert_max_num_queries(14):
+        kinds = found(admin_client, "needle")
+
+    assert set(kinds) == {
+        *("activeunit", "stockunit", "stockpool", "gpuspec", "operation", "unitgroup"),
+        *("tenant", "function", "invocation", "node"),
+    }
+    assert kinds.count("activeunit") == kinds.count("stockunit") == 3
+    assert kinds.count("unitgroup") == 1
 
 
 def test_it_costs_few_queries(

@@ -1,6 +1,7 @@
 """The groups of units in the admin: list, page, queue, and deletion."""
 
 import pytest
+from django.db.models import F
 from django.db.models.functions import Now
 from django.test import Client
 from django.urls import reverse
@@ -12,7 +13,7 @@ from tests.factories.unit_rows import catalogued, stock_row
 from tests.fakes.installed import broker, cluster
 from units.admin.actions import UNIT_ACTIONS
 from units.group_members import members_live
-from units.models import GpuUnit, UnitGroup
+from units.models import CapacityRequest, GpuUnit, UnitGroup
 from units.requests import UnitGroupCreate
 from units.selectors import units_live
 from units.services.groups import group_create
@@ -107,6 +108,68 @@ def test_the_queue_shows_a_group_as_one_request(operator_client: Client) -> None
 
     assert text.count("field-unit_column") == 1
     assert "team (3 units)" in text
+
+
+def test_the_page_of_a_failed_group_shows_its_first_failed_unit(operator_client: Client) -> None:
+    ask()
+    CapacityRequest.objects.update(phase="Closed")
+    GpuUnit.objects.filter(group_name="team").update(phase="Ready", uid=F("name"))
+    for rank in (2, 1):
+        GpuUnit.objects.filter(name=f"team-{rank}").update(
+            phase="Failed",
+            reason="PodStartupFailed",
+            cause="ImagePullFailed",
+            message=f"image {rank} not found",
+        )
+
+    text = page(operator_client, address(first("team"), "change", first("team").pk))
+
+    panel = text.partition('aria-label="Reason"')[2].partition("</section>")[0]
+    assert "Image pull failed" in panel
+    assert "team-1&#x27;: image 1 not found" in panel
+    assert "1 further unit failed." in panel
+    assert "Fix the image name or tag" in panel
+    assert "image 2" not in panel
+
+
+def test_the_page_of_an_incomplete_group_shows_what_is_missing(operator_client: Client) -> None:
+    ask()
+    CapacityRequest.objects.update(phase="Closed")
+    GpuUnit.objects.filter(group_name="team").update(phase="Ready", uid=F("name"))
+    url = address(first("team"), "change", first("team").pk)
+    assert 'aria-label="Reason"' not in page(operator_client, url)
+
+    GpuUnit.objects.filter(name="team-1").update(phase="Stopped")
+    assert "Of 3 units, team-1 is stopped." in page(operator_client, url)
+    assert "Stop the group and start it again." in page(operator_client, url)
+
+    GpuUnit.objects.filter(name="team-2").update(deleted_at=Now())
+    assert "Of 3 units, 1 unit does not exist and team-1 is stopped." in page(operator_client, url)
+    assert "Delete the group and create it again." in page(operator_client, url)
+
+
+def test_a_group_is_stopped_and_started_with_all_of_its_units(operator_client: Client) -> None:
+    ask()
+    CapacityRequest.objects.update(phase="Closed")
+    rows = GpuUnit.objects.filter(group_name="team")
+    rows.update(phase="Ready", uid=F("name"), gpu=1)
+    row = first("team")
+
+    asked = choose(operator_client, "stop", row)
+    confirm(operator_client, asked)
+    assert "Stops 1 group with 3 units and releases 3 GPUs" in asked
+    assert Operation.objects.filter(kind="unit.stop").count() == 3
+    assert "It is running." in choose(operator_client, "start", row)
+
+    Operation.objects.update(phase="Succeeded", due_at=None, ended_at=Now())
+    rows.update(phase="Stopped", is_suspended=True)
+    for _ in range(3):
+        stock_row()
+    asked = choose(operator_client, "start", row)
+    confirm(operator_client, asked)
+    assert "claims 3 GPUs of stock" in asked
+    assert GpuUnit.objects.filter(claimed_by__kind="unit.start").count() == 3
+    assert "already stopped" in choose(operator_client, "stop", row)
 
 
 def test_a_group_is_deleted_with_all_of_its_units(operator_client: Client) -> None:

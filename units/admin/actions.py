@@ -43,7 +43,7 @@ def _stock_address(stock: GpuUnit) -> dict[str, Any]:
 
 def _group_obstacle(unit: GpuUnit) -> str:
     name = visible(unit.group_name)
-    return f"It belongs to the group '{name}'. Delete the group instead." if name else ""
+    return f"It belongs to the group '{name}'. Use the action of the group." if name else ""
 
 
 def _stop_obstacle(unit: GpuUnit) -> str:

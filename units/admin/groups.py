@@ -1,4 +1,4 @@
-"""The groups of units in the admin: their units, and their deletion."""
+"""The groups of units in the admin: their units, their stop, start and deletion."""
 
 from collections.abc import Sequence
 from typing import Any, Final
@@ -25,11 +25,14 @@ from gpuplatform.operations.admin_actions import service_call
 from gpuplatform.tenancy.selectors import tenant_of
 from inventory.admin import spec_fact
 from units.admin.detail import unit_line
+from units.admin.group_panel import group_panel
 from units.admin.queue import queue_facts
 from units.core.groups import member_name
 from units.core.names import object_name
 from units.group_members import UnitGroupState, first_members, group_states
 from units.models import GpuUnit, UnitGroup
+from units.phases import UnitPhase
+from units.services.group_runs import group_start, group_stop
 from units.services.groups import group_request_deletion
 from units.services.names import GROUP_KIND
 
@@ -65,13 +68,47 @@ def _delete_obstacle(row: GpuUnit) -> str:
 
 
 def _delete_consequence(rows: Sequence[GpuUnit], _: Values) -> str:
-    members = [one for row in rows for one in _state(row).members]
-    gpus = all_gpus_text((one.resource_name, one.gpu) for one in members)
+    members = _members(rows)
     return (
         f"Deletes {counted(len(rows), 'group')} with {counted(len(members), 'unit')} and releases"
-        f" {gpus}. The workloads are terminated and their local data is lost. This cannot be"
-        " undone."
+        f" {_gpus(members)}. The workloads are terminated and their local data is lost. This"
+        " cannot be undone."
     )
+
+
+def _stop_obstacle(row: GpuUnit) -> str:
+    is_stopped = _state(row).phase == UnitPhase.STOPPED
+    return _delete_obstacle(row) or ("It is already stopped." if is_stopped else "")
+
+
+def _start_obstacle(row: GpuUnit) -> str:
+    is_running = not all(one.is_suspended or one.is_ended for one in _state(row).members)
+    return _delete_obstacle(row) or ("It is running. Stop it first." if is_running else "")
+
+
+def _stop_consequence(rows: Sequence[GpuUnit], _: Values) -> str:
+    members = _members(rows)
+    running = [one for one in members if one.phase != UnitPhase.STOPPED and not one.is_ended]
+    return (
+        f"Stops {counted(len(rows), 'group')} with {counted(len(members), 'unit')} and releases"
+        f" {_gpus(running)}. The workloads are terminated. Names and settings are kept."
+    )
+
+
+def _start_consequence(rows: Sequence[GpuUnit], _: Values) -> str:
+    members = _members(rows)
+    return (
+        f"Starts {counted(len(rows), 'group')} with {counted(len(members), 'unit')} and claims"
+        f" {_gpus(members)} of stock. All units of a group get stock, or the start is rejected."
+    )
+
+
+def _members(rows: Sequence[GpuUnit]) -> list[GpuUnit]:
+    return [one for row in rows for one in _state(row).members]
+
+
+def _gpus(members: Sequence[GpuUnit]) -> str:
+    return all_gpus_text((one.resource_name, one.gpu) for one in members)
 
 
 def _read_states(rows: Sequence[Any]) -> None:
@@ -82,6 +119,20 @@ def _read_states(rows: Sequence[Any]) -> None:
 
 MAX_ID_DIGITS: Final = 19
 GROUP_ACTIONS: Final = (
+    Action(
+        name="stop",
+        label="Stop",
+        consequence=_stop_consequence,
+        obstacle=_stop_obstacle,
+        service=service_call(group_stop, _address),
+    ),
+    Action(
+        name="start",
+        label="Start",
+        consequence=_start_consequence,
+        obstacle=_start_obstacle,
+        service=service_call(group_start, _address),
+    ),
     Action(
         name="delete",
         label="Delete",
@@ -178,6 +229,7 @@ class UnitGroupAdmin(ActionAdmin):
             title=row.group_name,
             badge=mirror_badge(row) if row.deleted_at else phase_badge(group.phase),
             since=age_html(row.created_at),
+            panel=None if row.deleted_at else group_panel(group),
             facts=[fact for fact in facts if fact.value],
             related=[
                 Related("Units", [unit_line(one) for one in group.members]),

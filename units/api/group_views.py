@@ -19,6 +19,7 @@ from gpuplatform.errors import (
     InsufficientCapacity,
     NameConflict,
     NotFound,
+    PhaseConflict,
     QueueFull,
     QuotaExceeded,
 )
@@ -29,7 +30,8 @@ from gpuplatform.operations.registry import QueuePlace
 from gpuplatform.tenancy.callers import caller_of
 from units.group_members import UnitGroupState, first_members, group_get, group_states
 from units.phases import UnitPhase
-from units.requests import UnitGroupCreate
+from units.requests import UnitAction, UnitGroupCreate
+from units.services.group_runs import group_start, group_stop
 from units.services.groups import group_create, group_request_deletion
 from units.services.names import GROUP_KIND, UnitOperation
 from units.waiting import places_of_units
@@ -179,6 +181,47 @@ class UnitGroupDetail(ApiView):
         """Accept a request to delete all units of the group."""
         result = group_request_deletion(
             tenant=caller_of(request).tenant, name=name, operation_id=query.operation_id
+        )
+        return accepted_reply(request, result)
+
+
+class UnitGroupStop(ApiView):
+    """The view that stops a unit group."""
+
+    @Endpoint(
+        id="stopUnitGroup",
+        summary="Stop all units of a group, which releases their GPUs",
+        tag=_TAG,
+        body=UnitAction,
+        replies=accepted(UnitOperation.GROUP_STOP, *_GROUP, namespace=_NAMESPACE, total=_SIZE),
+        errors=[NotFound, PhaseConflict],
+    )
+    def post(self, request: Request, *, name: str, body: UnitAction) -> Response:
+        """Accept a request to stop all units of the group, which keep their names and specs."""
+        result = group_stop(
+            tenant=caller_of(request).tenant, name=name, operation_id=body.operation_id
+        )
+        return accepted_reply(request, result)
+
+
+class UnitGroupStart(ApiView):
+    """The view that starts a stopped unit group."""
+
+    @Endpoint(
+        id="startUnitGroup",
+        summary="Start a stopped unit group: all of its units get stock, or none",
+        tag=_TAG,
+        body=UnitAction,
+        replies=accepted(UnitOperation.GROUP_START, *_GROUP, namespace=_NAMESPACE, total=_SIZE),
+        errors=[CapacityExceeded, InsufficientCapacity, NotFound, PhaseConflict, QuotaExceeded],
+    )
+    def post(self, request: Request, *, name: str, body: UnitAction) -> Response:
+        """Accept a request to start all units of the group, and claim ready stock for each.
+
+        The request does not wait for stock. If the start of a unit fails, all units are stopped.
+        """
+        result = group_start(
+            tenant=caller_of(request).tenant, name=name, operation_id=body.operation_id
         )
         return accepted_reply(request, result)
 

@@ -3,7 +3,7 @@
 from django.urls import path
 
 from gpuplatform.api import converters as _converters  # noqa: F401 - registers them
-from units.api.group_views import UnitGroupDetail, UnitGroups
+from units.api.group_views import UnitGroupDetail, UnitGroups, UnitGroupStart, UnitGroupStop
 from units.api.node_views import (
     NodeCordon,
     NodeDetail,
@@ -35,6 +35,8 @@ urlpatterns = [
     path("gpu-units/<name:name>/history", GpuUnitHistory.as_view(), name="gpu-unit-history"),
     path("unit-groups", UnitGroups.as_view(), name="unit-groups"),
     path("unit-groups/<name:name>", UnitGroupDetail.as_view(), name="unit-group"),
+    path("unit-groups/<name:name>/stop", UnitGroupStop.as_view(), name="unit-group-stop"),
+    path("unit-groups/<name:name>/start", UnitGroupStart.as_view(), name="unit-group-start"),
     path("gpu-specs", AvailableSpecs.as_view(), name="available-gpu-specs"),
     path("gpu-specs/<spec:name>", AvailableSpecDetail.as_view(), name="available-gpu-spec"),
     path("operator/stock-units", StockUnits.as_view(), name="stock-units"),

@@ -122,10 +122,11 @@ def group_columns(spec: Any) -> dict[str, Any]:
     }
 
 
-def group_phase(phases: Sequence[str], size: int) -> UnitPhase:
+def group_phase(phases: Sequence[str], size: int, *, is_changing: bool = False) -> UnitPhase:
     """Return the phase of a group of `size` units, from the phases of those that exist.
 
-    The group does not run without a unit that a drain has stopped.
+    The group does not run without a unit that a drain has stopped. `is_changing` is whether the
+    group is being stopped or started, so that a part of its units is stopped for a short time.
     """
     found = set(phases)
     if UnitPhase.TERMINATING in found:
@@ -134,7 +135,7 @@ def group_phase(phases: Sequence[str], size: int) -> UnitPhase:
         return UnitPhase.FAILED
     if len(found) == 1:
         return UnitPhase(found.pop())
-    if UnitPhase.STOPPED in found:
+    if UnitPhase.STOPPED in found and not is_changing:
         return UnitPhase.FAILED
     if found == {UnitPhase.READY, UnitPhase.SUCCEEDED}:
         return UnitPhase.READY

@@ -6,7 +6,7 @@ code.
 """
 
 from gpuplatform.operations.registry import Cancellable, OperationKind, register
-from units.operations import changes, groups, handover, retry, stock
+from units.operations import changes, group_runs, groups, handover, retry, stock
 from units.services import outcomes
 from units.services.groups import settle_group_create, settle_group_delete
 from units.services.names import UnitOperation
@@ -53,6 +53,8 @@ def register_operations() -> None:
             groups.retry_create,
             queue_places=places_of_operations,
         ),
+        OperationKind(kinds.GROUP_STOP, group_runs.stop, retry=group_runs.retry_stop),
+        OperationKind(kinds.GROUP_START, group_runs.start, retry=group_runs.retry_start),
         OperationKind(
             kinds.GROUP_DELETE,
             groups.delete,

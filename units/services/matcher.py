@@ -12,11 +12,10 @@ from enum import Enum
 from typing import Final
 
 from django.db import InterfaceError, OperationalError, transaction
-from django.db.models import DateTimeField, Func, QuerySet
+from django.db.models import QuerySet
 from django.db.models.functions import Now
 
 from gpuplatform.errors import InvalidSpec
-from gpuplatform.lifecycle.transition import transition
 from gpuplatform.locks import take_turn
 from gpuplatform.metrics.declared import GRANTS
 from gpuplatform.metrics.recorder import count
@@ -27,10 +26,9 @@ from inventory.models import GpuSpec
 from inventory.services.catalogue import holds_pause
 from units.core.queue import Hold, NextGrant, QueueRequest, hold_seconds, is_hold_over
 from units.core.spec import GPUUnitSpec
-from units.grant_statements import operation_granted, unit_locked
+from units.grant_statements import operation_granted, request_granted, unit_locked
 from units.mirror import spec_columns
 from units.models import CapacityRequest, GpuUnit
-from units.phases import REQUEST_TRANSITIONS, RequestPhase
 from units.requests import create_body
 from units.selectors import claimable_stock
 from units.services.claims import abandon, claim_all, claimed_gpus
@@ -63,13 +61,6 @@ class _Step(Enum):
     FAILED = "failed"
     IDLE = "idle"
     """No request can be granted."""
-
-
-class _ClockTimestamp(Func):
-    """The current time, which is not fixed at the start of the transaction as `Now` is."""
-
-    function = "clock_timestamp"
-    output_field = DateTimeField()
 
 
 class _Overtaken(Exception):
@@ -159,15 +150,8 @@ def _grant(wanted: QueueRequest, free: QuerySet[GpuUnit]) -> None:
     if limits is None or operation is None:
         raise _Overtaken(wanted.number)
     unit = unit_locked(wanted.number)
-    # Rule `openguard`. The clock is read under the locks: an expired request is never granted.
-    is_granted = transition(
-        CapacityRequest.objects.filter(pk=wanted.number, expires_at__gt=_ClockTimestamp()),
-        REQUEST_TRANSITIONS,
-        RequestPhase.GRANTED,
-        granted_at=_ClockTimestamp(),
-        hold_begun_at=None,
-    )
-    if unit is None or not is_granted:
+    claims = None if unit is None else request_granted(wanted.number)
+    if unit is None or claims is None:
         raise _Overtaken(wanted.number)
     is_group = operation.kind == UnitOperation.GROUP_CREATE
     # The claims that a group keeps count in addition to those that it requests.
@@ -175,9 +159,9 @@ def _grant(wanted: QueueRequest, free: QuerySet[GpuUnit]) -> None:
     if not quota.allows(wanted.gpus):  # Rule `grantquota`.
         raise _Overtaken(wanted.number)
     lost: list[int] = []
-    if not is_group:  # A group keeps its other claims, and requests only what it lost.
-        claims = GpuUnit.objects.filter(claimed_by=operation).order_by("pk")
-        lost = list(claims.select_for_update().values_list("pk", flat=True))
+    if claims and not is_group:  # A group keeps its other claims, and requests only what it lost.
+        rows = GpuUnit.objects.filter(pk__in=claims, claimed_by=operation).order_by("pk")
+        lost = list(rows.select_for_update().values_list("pk", flat=True))
     stock = _claim(wanted, operation, free, quota, unit.image)
     if operation.kind == UnitOperation.CREATE and not unit.uid:
         _set_size(operation, unit.pk, stock)

@@ -6,6 +6,7 @@ from typing import Final
 from gpuplatform.queueing import Urgency
 from inventory.services.catalogue import SPEC_CHANGED_TASK
 from inventory.services.drains import DRAIN_TASK
+from units.group_members import GROUP_START_KIND, GROUP_STOP_KIND
 from units.makers import GROUP_CREATE_KIND
 from units.phases import UnitRole
 from units.void_starts import START_KIND
@@ -49,6 +50,8 @@ class UnitOperation(StrEnum):
     START = START_KIND
     DELETE = "unit.delete"
     GROUP_CREATE = GROUP_CREATE_KIND
+    GROUP_STOP = GROUP_STOP_KIND
+    GROUP_START = GROUP_START_KIND
     GROUP_DELETE = "group.delete"
     SEED = "stock.seed"
     REMOVE = "stock.remove"

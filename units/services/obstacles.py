@@ -15,6 +15,11 @@ from units.services.names import UnitOperation
 TOP_UP_PREFIX: Final = "top-up"
 """The beginning of the operationIDs of top-ups."""
 
+UNCLAIMED: Final = Q(
+    role=UnitRole.STOCK, deleted_at__isnull=True, consumed_by="", claimed_by__isnull=True
+)
+"""The condition of stock units that exist and that nothing claims or has consumed."""
+
 
 def top_up_obstacle(spec: GpuSpec) -> str:
     """Return the sentence that explains why a GPU spec is not topped up, or an empty string."""
@@ -48,5 +53,4 @@ def _failed(spec_name: str) -> int:
 
 def unclaimed_stock(spec_name: str) -> QuerySet[GpuUnit]:
     """Return the stock units of a GPU spec that exist and that nothing claims or has consumed."""
-    is_stock = Q(role=UnitRole.STOCK, deleted_at__isnull=True, consumed_by="")
-    return GpuUnit.objects.filter(is_stock, claimed_by__isnull=True, spec_name=spec_name)
+    return GpuUnit.objects.filter(UNCLAIMED, spec_name=spec_name)

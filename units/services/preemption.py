@@ -41,10 +41,11 @@ from units.models import (
     PreemptionNotice,
 )
 from units.phases import RequestPhase, UnitPhase, UnitReason, UnitRole
+from units.queue_tenants import queue_tenants
 from units.services.names import UNIT_KIND, UnitOperation, UnitTask
 from units.services.obstacles import is_top_up_stopped, top_up_obstacle
 from units.services.queue import request_open, turn_of, wanted_by
-from units.waiting import MATCH_TASK, OPEN, queue_tenants, spec_queue
+from units.waiting import MATCH_TASK, OPEN, spec_queue
 from units.waiting_units import preemption_text
 
 RESTART_WAIT: Final = timedelta(days=7)

@@ -131,7 +131,7 @@ def accept_group_in_line(
     It always takes the turn of the GPU spec: otherwise, two groups could both be rejected.
     """
     turn = turn_of(spec_name)
-    return operation_accept(request, prepare=lambda one: prepare(one, _claim_in_turn), turn=turn)
+    return operation_accept(request, prepare=lambda one: prepare(one, claim_in_turn), turn=turn)
 
 
 def accept_in_line(
@@ -151,7 +151,7 @@ def accept_in_line(
             spec_name = required.spec_name
             _CONTENDED_UNTIL[spec_name] = time.monotonic() + CONTENDED_SECONDS
     turn = turn_of(spec_name)
-    return operation_accept(request, prepare=lambda one: prepare(one, _claim_in_turn), turn=turn)
+    return operation_accept(request, prepare=lambda one: prepare(one, claim_in_turn), turn=turn)
 
 
 @all_rows()
@@ -178,8 +178,11 @@ def _claim_without_turn(operation: Operation, wanted: Wanted) -> Claimed:
 
 
 @all_rows()
-def _claim_in_turn(operation: Operation, wanted: Wanted) -> Claimed:
-    """Claim rows that the order leaves after all grants and holds (rule `lastinline`)."""
+def claim_in_turn(operation: Operation, wanted: Wanted) -> Claimed:
+    """Claim rows that the order leaves after all grants and holds (rule `lastinline`).
+
+    The transaction must have the turn of the GPU spec.
+    """
     queue = spec_queue(wanted.spec_name, tenant=operation.tenant_id, depth=None)
     free = _stock(wanted)
     last = QueueRequest(

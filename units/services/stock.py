@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import Any, Final
 
 from django.db import transaction
-from django.db.models import Count, Q, QuerySet
+from django.db.models import Count, Exists, OuterRef, Q, QuerySet
 
 from gpuplatform.errors import (
     FieldError,
@@ -19,6 +19,7 @@ from gpuplatform.errors import (
 from gpuplatform.formats.model import invalid_spec
 from gpuplatform.operations.automatic import automatic_id
 from gpuplatform.operations.models import Operation
+from gpuplatform.operations.phases import OperationPhase
 from gpuplatform.operations.services import Accepted, Request, operation_accept
 from gpuplatform.queueing import Queue, enqueue_after_commit
 from gpuplatform.reconciliation.mirror import request_deletion
@@ -28,11 +29,13 @@ from gpuplatform.workloads.causes import UNPLACED
 from gpuplatform.workloads.resources import resources_error
 from inventory.models import GpuSpec
 from inventory.selectors import (
+    is_spec_catalogued,
     node_records_known,
     spec_pod_fields,
     spec_requested,
     spec_requirements,
 )
+from inventory.services.catalogue import SpecOperation
 from units.core.capacity import units_that_fit
 from units.core.names import stock_batch_name, stock_name
 from units.core.spec import GPUUnitSpec
@@ -44,7 +47,12 @@ from units.phases import STOCK_NAMESPACE, UnitPhase, UnitRole
 from units.requests import StockSeed
 from units.selectors import claimable_stock, stock_get
 from units.services.names import UNIT_KIND, UnitOperation, UnitTask, urgency_of
-from units.services.obstacles import TOP_UP_PREFIX, top_up_obstacle, unclaimed_stock
+from units.services.obstacles import (
+    TOP_UP_PREFIX,
+    UNCLAIMED,
+    top_up_obstacle,
+    unclaimed_stock,
+)
 from units.waiting import hint_matcher, waiting_stock
 
 logger = logging.getLogger(__name__)
@@ -219,7 +227,7 @@ def _awaited(spec_name: str, held: QuerySet[GpuUnit]) -> int:
 
 
 def stock_tend() -> None:
-    """Top up the stock of all enabled GPU specs, and remove the stock of disabled ones.
+    """Top up the stock of enabled GPU specs, and remove the stock of disabled and deleted ones.
 
     A GPU spec that an earlier release accepted and that is invalid now does not affect the others.
     """
@@ -228,6 +236,23 @@ def stock_tend() -> None:
             stock_tend_spec(spec)
         except RequestError as error:
             logger.warning("the stock of the GPU spec '%s' is unchanged: %s", spec.name, error)
+    left = _stock_of_deleted_specs()
+    for name in list(left.order_by().values_list("spec_name", flat=True).distinct()):
+        _remove(name, left.filter(spec_name=name))
+
+
+def _stock_of_deleted_specs() -> QuerySet[GpuUnit]:
+    """Return the unclaimed stock that was seeded before its GPU spec was deleted.
+
+    The operation of the deletion decides, not the missing entry: a new database has no entries.
+    """
+    deletions = Operation.objects.filter(
+        kind=SpecOperation.DELETE,
+        phase=OperationPhase.SUCCEEDED,
+        object_name=OuterRef("spec_name"),
+        pk__gt=OuterRef("operation_id"),
+    )
+    return GpuUnit.objects.filter(UNCLAIMED, ~is_spec_catalogued(), Exists(deletions))
 
 
 def stock_tend_spec(spec: GpuSpec, *, waits: bool = False) -> None:

@@ -136,7 +136,8 @@ def unit_stop(
 ) -> Accepted:
     """Accept a request to stop a unit, which releases its GPUs and keeps its name and spec.
 
-    Only a drain stops a unit of a group (`also_of_group`): its node has to become empty.
+    A unit of a group is stopped (`also_of_group`) with its whole group, by the suspension of its
+    tenant, or by the drain of its node.
 
     Raises:
         NotFound: If the unit does not exist.
@@ -244,7 +245,7 @@ def _is_not_in_a_group(_: Operation, unit: GpuUnit) -> None:
     if unit.group_name:
         msg = (
             f"The GPU unit '{unit.name}' belongs to the group '{unit.group_name}', whose units run"
-            " together. Delete the group instead."
+            " together. Stop, start or delete the group instead."
         )
         raise PhaseConflict(msg, details=[FieldError("group", unit.group_name)])
 

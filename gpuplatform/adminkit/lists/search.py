@@ -4,14 +4,14 @@ It runs the search of each list that has a `search_order` and returns the newest
 that the user may not view are excluded.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import urlencode
 
 from django.core.exceptions import EmptyResultSet
-from django.db import connection
+from django.db import DEFAULT_DB_ALIAS, connection
 from django.db.models import QuerySet
 from django.http import HttpRequest
 
@@ -45,23 +45,47 @@ def search_everything(
 ) -> Iterator[SearchResult]:
     """Yield the result of each list with matches.
 
-    Runs one query for the matches of all lists, and one for the rows of each list with matches.
+    Runs one query for the matches of all lists, and one for the rows of each table with matches.
     """
     searched = [page for page in pages if isinstance(page, ObjectAdmin) and page.search_order]
     searched = [page for page in searched if text and page.has_view_permission(request)]
     searched.sort(key=lambda one: one.search_order or 0)
-    for page, ids in zip(searched, _matches(request, searched, text), strict=True):
-        if ids:
-            yield _result(request, page, text, ids)
+    matches = zip(searched, _matches(request, searched, text), strict=True)
+    found = {page: ids for page, ids in matches if ids}
+    rows = _rows(request, found)
+    for page in found:
+        yield _result(page, text, rows[page])
 
 
-def _result(
-    request: HttpRequest, page: ObjectAdmin, text: str, ids: Collection[int]
-) -> SearchResult:
+def _rows(
+    request: HttpRequest, found: Mapping[ObjectAdmin, set[int]]
+) -> dict[ObjectAdmin, list[Any]]:
+    """Return the matching rows of each list.
+
+    Lists whose models are proxies of one table share a query, and their rows have no annotations.
+    """
+    tables: dict[Any, list[ObjectAdmin]] = {}
+    for page in found:
+        tables.setdefault(page.model._meta.concrete_model, []).append(page)  # noqa: SLF001 - public API
+    rows: dict[ObjectAdmin, list[Any]] = {}
+    for table, pages in tables.items():
+        if len(pages) == 1:
+            rows[pages[0]] = list(pages[0].get_queryset(request).filter(pk__in=found[pages[0]]))
+            continue
+        names = [one.attname for one in table._meta.concrete_fields]  # noqa: SLF001 - as above
+        wanted = set().union(*(found[page] for page in pages))
+        values = table.objects.filter(pk__in=wanted).values_list("pk", *names)
+        by_id = {number: columns for number, *columns in values}
+        for page in pages:
+            numbers = found[page] & by_id.keys()
+            rows[page] = [page.model.from_db(DEFAULT_DB_ALIAS, names, by_id[n]) for n in numbers]
+    return rows
+
+
+def _result(page: ObjectAdmin, text: str, found: list[Any]) -> SearchResult:
     """Return the newest of the matching rows, exact names first."""
     name = page.search_fields[0]
-    found = list(page.get_queryset(request).filter(pk__in=ids).order_by("-pk"))
-    found.sort(key=lambda row: getattr(row, name).casefold() != text.casefold())
+    found.sort(key=lambda row: (getattr(row, name).casefold() != text.casefold(), -row.pk))
     history = {"history": "all"} if hasattr(page.model, "deleted_at") else {}
     return SearchResult(
         title=str(page.opts.verbose_name_plural),
@@ -71,9 +95,7 @@ def _result(
     )
 
 
-def _matches(
-    request: HttpRequest, pages: Sequence[ObjectAdmin], text: str
-) -> Sequence[Collection[int]]:
+def _matches(request: HttpRequest, pages: Sequence[ObjectAdmin], text: str) -> Sequence[set[int]]:
     """Return the ids of the newest matches in each list, and of exact names, with one query."""
     parts: list[str] = []
     values: list[Any] = []

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 from django.db import connection
+from django.db.models import F
 from django.test.utils import CaptureQueriesContext
 
 from gpuplatform.operations.models import Operation
@@ -222,3 +223,24 @@ def test_the_number_of_queries_of_the_list_does_not_depend_on_its_length(
         numbers.append(len(queries))
 
     assert numbers[0] == numbers[1]
+
+
+def test_a_group_is_stopped_and_started_as_a_whole(api: Api, cluster: FakeCluster) -> None:
+    for _ in range(3):
+        stock_row()
+    api.post(GROUPS, body())
+    path = f"{GROUPS}/team"
+
+    created = api.post(f"{path}/stop", {"operationID": "stop-1"})
+    GpuUnit.objects.filter(group_name="team").update(uid=F("name"))
+    stop, again = (api.post(f"{path}/stop", {"operationID": "stop-2"}) for _ in range(2))
+    GpuUnit.objects.filter(group_name="team").update(is_suspended=True)
+    start = api.post(f"{path}/start", {"operationID": "start-1"})
+
+    assert (created.status, created.code) == (409, "phase_conflict")
+    assert (stop.status, again.status, stop.data["kind"]) == (202, 200, "group.stop")
+    assert (stop.data["progress"]["total"], stop.data["object"]["href"]) == (3, path)
+    assert (start.status, start.code) == (409, "insufficient_capacity")
+    assert not Operation.objects.filter(kind__in=("group.start", "unit.start")).exists()
+    assert api.post(f"{path}/stop", {"operationID": "x", "wait": {}}).status == 400
+    assert api.post(f"{GROUPS}/other/start", {"operationID": "start-1"}).status == 404

@@ -8,6 +8,7 @@ from django.db import connection
 from django.db.models.functions import Now
 from django.test.utils import CaptureQueriesContext
 
+from gpuplatform.tenancy.limit_models import TenantLimit
 from gpuplatform.tenancy.models import Tenant
 from gpuplatform.tenancy.selectors import tenant_by_name
 from inventory.models import GpuSpec
@@ -27,6 +28,7 @@ from units.core.queue import (
 )
 from units.models import CapacityRequest, GpuUnit
 from units.queue_statements import free_stock, positions
+from units.queue_tenants import queue_tenants
 from units.selectors import claimable_stock
 from units.waiting import places_of_units, spec_queue
 
@@ -174,7 +176,36 @@ def test_the_number_of_statements_does_not_depend_on_the_queue(world: UnitWorld)
             places_of_units([opened[-1].unit_id])
         counts.append(len(captured))
 
-    assert counts == [9, 9]
+    assert counts == [6, 6]
+
+
+def test_the_order_has_the_values_of_each_tenant(world: UnitWorld) -> None:
+    """The limit is the smaller one of all GPUs, and of the GPUs of the GPU spec and the others."""
+    names = ("unlimited", "whole", "of-spec", "both", "suspended")
+    tenants = {name: Tenant.objects.create(name=name, namespace=name) for name in names}
+    limits = {
+        "whole": {"gpus": 7, "units": 1},
+        "of-spec": {f"gpus.{SPEC}": 4, "gpus.other": 1},
+        "both": {"gpus": 9, f"gpus.{SPEC}": 4},
+    }
+    for name, hard in limits.items():
+        for resource, number in hard.items():
+            TenantLimit.objects.create(tenant=tenants[name], resource=resource, hard=number)
+    for tenant in tenants.values():
+        unit_row(tenant=tenant, spec_name=SPEC, gpu=2, gpus_seen=2)
+        unit_row(tenant=tenant, spec_name="other", gpu=3, gpus_seen=3)
+    Tenant.objects.filter(name="suspended").update(phase="Suspended", weight=4)
+
+    found = queue_tenants([one.pk for one in tenants.values()], SPEC)
+
+    assert {name: found[one.pk] for name, one in tenants.items()} == {
+        "unlimited": QueueTenant(held=5),
+        "whole": QueueTenant(held=5, limit=7),
+        "of-spec": QueueTenant(held=5, limit=3 + 4),
+        "both": QueueTenant(held=5, limit=7),
+        "suspended": QueueTenant(held=5, weight=4, is_active=False),
+    }
+    assert queue_tenants([], SPEC) == {}
 
 
 def test_claimed_stock_and_units_that_hold_gpus_count(world: UnitWorld) -> None:

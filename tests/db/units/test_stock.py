@@ -3,7 +3,12 @@
 import pytest
 from django.db.models.functions import Now
 
-from gpuplatform.errors import InsufficientCapacity, OperationConflict, PhaseConflict
+from gpuplatform.errors import (
+    InsufficientCapacity,
+    InvalidSpec,
+    OperationConflict,
+    PhaseConflict,
+)
 from gpuplatform.kube.errors import ClusterConflict, ClusterRejected, ClusterUnavailable
 from gpuplatform.kube.kinds import GPU_UNIT
 from gpuplatform.operations import driver
@@ -11,6 +16,7 @@ from gpuplatform.operations.models import Operation
 from gpuplatform.operations.services import operations_prune
 from gpuplatform.tenancy.selectors import tenant_by_name
 from inventory.models import GpuSpec
+from inventory.services.catalogue import gpu_spec_delete
 from tests.factories.unit_rows import spec_row, stock_row
 from tests.fakes.cluster import Killed
 from tests.fakes.threads import at_once
@@ -19,6 +25,7 @@ from units.models import GpuUnit
 from units.operations import stock as steps
 from units.phases import STOCK_NAMESPACE, UnitPhase
 from units.queue_entries import MAX_FAILED
+from units.requests import GpuUnitCreate
 from units.services.maintenance import units_prune
 from units.services.obstacles import top_up_obstacle
 from units.services.stock import (
@@ -28,6 +35,7 @@ from units.services.stock import (
     stock_tend,
     top_up,
 )
+from units.services.units import unit_create
 
 ONE = pytest.mark.django_db
 COMMITTING = pytest.mark.django_db(transaction=True, serialized_rollback=True)
@@ -386,6 +394,33 @@ def test_the_unclaimed_stock_of_a_disabled_spec_is_removed(world: UnitWorld) -> 
     assert world.cluster.names(GPU_UNIT) == ["a", "b"]
     assert Operation.objects.filter(kind="stock.remove").count() == 1
     assert stock_drain(GpuSpec.objects.get()) is None
+
+
+@ONE
+def test_the_seeded_stock_of_a_deleted_spec_is_removed_and_never_claimed(world: UnitWorld) -> None:
+    world.seed(3)
+    world.create("a")
+    world.work()
+    by_hand = stock_row()
+    GpuSpec.objects.update(is_enabled=False)
+    deletion = gpu_spec_delete(tenant=tenant_by_name(), name="g1.1", operation_id="d")
+    stock_tend()
+    assert not Operation.objects.filter(kind="stock.remove").exists()
+    world.finish(deletion.operation)
+
+    with pytest.raises(InvalidSpec):
+        unit_create(
+            tenant=tenant_by_name(),
+            body=GpuUnitCreate.parse(
+                {"operationID": "b", "name": "b", "specName": "g1.1", "image": "a:1"}
+            ),
+        )
+    stock_tend()
+    stock_tend()
+    world.finish(Operation.objects.get(kind="stock.remove"))
+
+    assert world.cluster.names(GPU_UNIT) == ["a"]
+    assert GpuUnit.objects.get(pk=by_hand.pk).deletion_requested_at is None
 
 
 @ONE
