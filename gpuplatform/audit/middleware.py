@@ -42,7 +42,7 @@ class AuditMiddleware:
 
 
 def _record(entry: Entry) -> None:
-    """Insert an entry. The request is rejected in any case, also if the database is down."""
+    """Insert an entry. The request is rejected in any case, even if the database is down."""
     try:
         entry_insert(entry)
     except DatabaseFault:

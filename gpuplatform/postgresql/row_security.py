@@ -150,7 +150,7 @@ def _digest(statement: str) -> str:
 
 
 def _write(cursor: CursorWrapper, name: str, table: TenantTable | None) -> None:
-    """Replace the privileges and the policies of a table by those of its declaration."""
+    """Replace the privileges and the policies of a table with its declared ones."""
     quoted = connection.ops.quote_name(name)
     cursor.execute("SELECT policyname FROM pg_policies WHERE tablename = %s", [name])
     for (policy,) in cursor.fetchall():

@@ -9,7 +9,7 @@ round trip, for its transaction only. So a request holds no transaction open whi
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from django.db import connection
 from django.http import HttpRequest, StreamingHttpResponse
@@ -88,7 +88,9 @@ class TenantRowsMiddleware:
             response = self._get_response(request)
             tenant = _tenant.get()
         if tenant is not None and isinstance(response, StreamingHttpResponse):
-            response.streaming_content = _restricted(tenant, response.streaming_content)
+            # The application has no asynchronous views.
+            chunks = cast("Iterable[bytes]", response.streaming_content)
+            response.streaming_content = _restricted(tenant, chunks)
         return response
 
 

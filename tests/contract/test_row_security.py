@@ -44,7 +44,8 @@ def referred(model: type[models.Model]) -> set[Any]:
 def fetched(sql: str) -> list[tuple[Any, ...]]:
     with connection.cursor() as cursor:
         cursor.execute(sql, [TENANT_ROLE])
-        return cursor.fetchall()
+        rows: list[tuple[Any, ...]] = cursor.fetchall()
+        return rows
 
 
 def test_each_table_of_tenants_has_a_policy() -> None:

@@ -70,8 +70,7 @@ def group_stop(*, tenant: Tenant, name: str, operation_id: str) -> Accepted:
 def group_start(*, tenant: Tenant, name: str, operation_id: str) -> Accepted:
     """Accept a request to start all units of a stopped group, and claim a stock unit for each.
 
-    The request is last in line: it gets stock that the open requests of the GPU spec leave, and
-    does not wait.
+    The request gets stock that the open requests of the GPU spec leave, and does not wait.
 
     Raises:
         NotFound: If the group does not exist.

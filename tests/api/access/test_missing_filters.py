@@ -6,7 +6,7 @@ route runs, so that a new one is included.
 """
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any, Final
@@ -32,7 +32,7 @@ OF_TENANT: Final = {
 
 EVERY: Final = "every filter"
 
-_filter: Final = QuerySet._filter_or_exclude
+_filter: Final[Callable[..., Any]] = vars(QuerySet)["_filter_or_exclude"]
 
 
 @contextmanager
@@ -47,7 +47,8 @@ def without(place: str | None, found: set[str]) -> Iterator[None]:
             found.add(here)
             if place in {here, EVERY}:
                 kwargs = {key: value for key, value in kwargs.items() if key not in OF_TENANT}
-        return _filter(rows, negate, args, kwargs)
+        kept: QuerySet[Any] = _filter(rows, negate, args, kwargs)
+        return kept
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(QuerySet, "_filter_or_exclude", filtered)

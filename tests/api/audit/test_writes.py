@@ -23,7 +23,7 @@ from serverless.models import Invocation
 from serverless.phases import InvocationState
 from serverless.requests import WebhookSecretCreate
 from serverless.services.webhook_secrets import webhook_secret_create
-from tests.api.access.test_matrix import ROUTES, Route
+from tests.api.access.matrix import ROUTES, Route
 from tests.factories.inventory import accept_create
 from tests.factories.node_rows import node_row
 from tests.factories.people import api_of, member
@@ -222,7 +222,7 @@ def body_of(route: Route) -> Any:
         alias: _SECRETS[alias]
         for alias in {one.alias or name for name, one in fields} & _SECRETS.keys()
     }
-    example = route.endpoint.request_example("op-1") | _BODIES.get(route.name, {})
+    example = {**route.endpoint.request_example("op-1"), **_BODIES.get(route.name, {})}
     body = {key: value for key, value in example.items() if key not in _OMITTED}
     if route.name == "stock-units":
         body = {key: body[key] for key in ("operationID", "specName", "replicas")}
