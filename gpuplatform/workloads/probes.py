@@ -1,11 +1,12 @@
 """The probes of a container: when it has started, is ready, and must be restarted. Pure."""
 
+import re
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import ConfigDict, Field, field_validator, model_validator
+from pydantic import AfterValidator, ConfigDict, Field, field_validator, model_validator
 
 from gpuplatform.formats.model import SpecModel
-from gpuplatform.formats.text import escaped
+from gpuplatform.formats.text import escaped, quoted
 from gpuplatform.formats.validations import cel, validated
 from gpuplatform.kube.kinds import Manifest
 from gpuplatform.workloads.variables import ContainerText
@@ -14,12 +15,22 @@ MAX_SECONDS: Final = 24 * 3600
 MAX_WORDS: Final = 1_000
 TIMEOUT_SECONDS: Final = 5
 
+_PATH: Final = r"/[!-~]*"
+
 _KINDS: Final = {
     "readiness": ("readinessProbe", 1, 6),
     "startup": ("startupProbe", 5, 600),
     "liveness": ("livenessProbe", 10, 30),
 }
 """By field of the template: the field of the container, its period, and the default `seconds`."""
+
+
+def _path(path: str) -> str:
+    if not re.fullmatch(_PATH, path):
+        msg = f"{quoted(path)} is not a path. Start with '/', and use ASCII without spaces."
+        raise ValueError(msg)
+    return path
+
 
 ProbePort = Annotated[
     int,
@@ -36,9 +47,9 @@ ProbePort = Annotated[
 class HttpGet(SpecModel):
     """A probe that succeeds if a GET request returns a status from 200 to 399."""
 
-    path: str = Field(
+    path: Annotated[str, AfterValidator(_path)] = Field(
         default="/",
-        pattern=r"^/[!-~]*$",
+        json_schema_extra={"pattern": f"^{_PATH}$"},
         max_length=1024,
         description="Path and query of the request. Defaults to /.",
         examples=["/health"],

@@ -41,7 +41,7 @@ from tests.benchmarks.bench import (
 from tests.cluster.world import is_ready
 from tests.node.builds import all_built
 from tests.node.cluster import NodeCluster
-from tests.node.images import APP, BUSYBOX
+from tests.node.images import APP, BUSYBOX, PLATFORM_SETTINGS
 from tests.node.node import GPUS
 
 NODES: Final = 2
@@ -277,7 +277,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     parser.add_argument("--acts", type=int, default=ACTS, help="of each kind in a round")
     asked = parser.parse_args()
-    os.environ["GPUPLATFORM_RESERVATION_IMAGE"] = BUSYBOX  # The nodes have it.
+    os.environ.update(PLATFORM_SETTINGS)
     describe_machine(f"{NODES} real nodes with {GPUS} GPUs")
     with contextlib.ExitStack() as stack:
         nodes = stack.enter_context(NodeCluster(all_built(), NODES, definitions=CRDS))

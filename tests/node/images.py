@@ -11,6 +11,8 @@ APP = "docker.io/library/app:1"
 """The test program (`programs/app`): serves HTTP, or fails as its arguments request."""
 BUSYBOX = "docker.io/library/busybox:1.36"
 """The image of the platform's stock."""
+PLATFORM_SETTINGS = {"GPUPLATFORM_RESERVATION_IMAGE": BUSYBOX}
+"""Settings of a platform whose stock runs on the nodes, which cannot pull the default image."""
 APPLETS = (
     *("[", "cat", "cp", "date", "dd", "df", "echo", "env", "false", "grep", "head", "id", "ip"),
     *("kill", "ls", "mkdir", "mount", "nc", "ps", "rm", "sed", "sh", "sleep", "stat", "tail"),
@@ -37,10 +39,11 @@ def images(programs: Mapping[str, Path]) -> dict[str, Image]:
         # A kubelet that has pulled a digest asks the registry of every other image of this digest
         # for permission: the registry has different ones.
         f"{REGISTRY}/app": replace(app, environment=("PULLED=yes",)),
-        # With a layer that no other image has, so that a pull always loads it.
-        f"{REGISTRY}/other": replace(
-            app, files={"app": programs["app"], "bin/busybox": programs["busybox"]}
-        ),
-        # No node has its layer, so that a pull takes time.
-        f"{REGISTRY}/large": replace(app, files={**app.files, "bin/busybox": programs["busybox"]}),
+        # Each has a layer that no other image has, so that its first pull loads the layer.
+        **{
+            f"{REGISTRY}/{name}": replace(
+                app, files={**app.files, f"bin/{name}": programs["busybox"]}
+            )
+            for name in ("other", "large")
+        },
     }

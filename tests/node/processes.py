@@ -15,12 +15,12 @@ from gpuplatform.kube.kinds import GPU_UNIT, NAMESPACE, POD
 from gpuplatform.planning.ownership import UNIT_LABEL
 from tests.acceptance.platform import RunningPlatform
 from tests.node import network
-from tests.node.images import BUSYBOX
+from tests.node.images import PLATFORM_SETTINGS
 from tests.node.relay import relaying
 from tests.node.shipped import ECHO
 
 SYSTEM_NAMESPACE = "gpu-platform"
-IMAGES = {"GPUPLATFORM_RESERVATION_IMAGE": BUSYBOX, "GPUPLATFORM_SIDECAR_IMAGE": ECHO}
+IMAGES = {**PLATFORM_SETTINGS, "GPUPLATFORM_SIDECAR_IMAGE": ECHO}
 """Images that the nodes have."""
 
 

@@ -2,6 +2,7 @@
 
 import base64
 import os
+import shlex
 import socket
 import threading
 from pathlib import Path
@@ -9,7 +10,8 @@ from pathlib import Path
 import pytest
 import urllib3
 
-from tests.node import archive, builds, cgroups, registry, relay, requirements
+from gpuplatform.dev.embedded.options import Options
+from tests.node import archive, builds, cgroups, images, registry, relay, requirements, up
 from tests.node.archive import Image
 from tests.node.registry import Content
 
@@ -97,6 +99,33 @@ def test_the_registry_names_an_image_like_its_archive(tmp_path: Path) -> None:
     assert digest in content.blobs
     assert content.manifest("any", digest or "") == digest
     assert content.manifest("two", "latest") is None
+
+
+def wanted_images() -> dict[str, Image]:
+    return images.images({name: Path(name) for name in ("pause", "app", "busybox")})
+
+
+def test_no_pull_loads_the_layer_of_another_image_of_the_registry() -> None:
+    layers = {
+        path: frozenset(image.files)
+        for path, image in wanted_images().items()
+        if path.startswith(images.REGISTRY)
+    }
+
+    assert len(layers) == 3
+    assert len(set(layers.values())) == len(layers)
+
+
+def test_the_printed_command_runs_a_platform_whose_stock_the_nodes_can_start() -> None:
+    found = wanted_images().items()
+    preloaded = {image.name for path, image in found if path.startswith(images.PRELOADED)}
+
+    *assignments, make, run = shlex.split(up.platform_command())
+
+    environment = dict(one.split("=", 1) for one in assignments)
+    assert (make, run) == ("make", "run")
+    assert Options.from_environment({**environment, "KUBECONFIG": "/one"}).kubeconfig == "/one"
+    assert environment["GPUPLATFORM_RESERVATION_IMAGE"] in preloaded
 
 
 @pytest.mark.parametrize(

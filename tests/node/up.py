@@ -12,6 +12,7 @@ from tests.cluster.controlplane.launcher import stop_when_asked
 from tests.cluster.controlplane.programs import CannotStart, say
 from tests.node import builds, relay
 from tests.node.cluster import NodeCluster
+from tests.node.images import APP, BUSYBOX, PLATFORM_SETTINGS
 
 CHECK_SECONDS = 0.5
 DEFAULT_NODES = 2
@@ -41,6 +42,12 @@ def main(descriptor: str, count: str = str(DEFAULT_NODES)) -> int:
     return 0
 
 
+def platform_command() -> str:
+    """Return the command that runs a platform with the cluster of `KUBECONFIG`."""
+    settings = " ".join(f"{name}={image}" for name, image in PLATFORM_SETTINGS.items())
+    return f"KUBE_MODE=required {settings} make run"
+
+
 def _serve(cluster: NodeCluster, config: str) -> None:
     """Print how to use the cluster, and wait until a program ends."""
     kubeconfig = cluster.folder / "kubeconfig"
@@ -50,13 +57,14 @@ def _serve(cluster: NodeCluster, config: str) -> None:
     lines = [
         f"ready; use it with: export KUBECONFIG={kubeconfig}   (Ctrl-C stops it)",
         "  kubectl get nodes",
+        f"  {platform_command()}",
         f"  {inside} curl http://{cluster.registry}/v2/",
     ]
     for node in cluster.nodes:
         enter = f"--target {node.process} --all --wd=/"
         script = _script(cluster.folder / f"in-{node.name}", enter)
         lines.append(f"  {script} ctr -n k8s.io containers ls")
-    say("\n".join([*lines, f"  its registry has the image {cluster.registry}/app:1"]))
+    say("\n".join([*lines, f"  images: {APP}, {BUSYBOX}, {cluster.registry}/app:1 (registry)"]))
     sys.stdout.write(f"{kubeconfig}\n")
     sys.stdout.flush()
     while True:
