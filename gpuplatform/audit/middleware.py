@@ -25,7 +25,7 @@ PAGE_KIND: Final = "AdminPage"
 
 
 class AuditMiddleware:
-    """The innermost middleware: the actor of the request is set when its response returns."""
+    """Middleware that records rejected requests, inside the one that sets their actor."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
         self._get_response = get_response

@@ -87,8 +87,8 @@ MIDDLEWARE = [
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "gpuplatform.adminkit.site.errors.InvalidQueryMiddleware",
     "gpuplatform.tenancy.actor.ActorMiddleware",
-    "gpuplatform.postgresql.tenant_rows.TenantRowsMiddleware",
     "gpuplatform.audit.middleware.AuditMiddleware",
+    "gpuplatform.postgresql.tenant_rows.TenantRowsMiddleware",
 ]
 
 ROOT_URLCONF = "gpuplatform.urls"

@@ -74,7 +74,7 @@ def test_bodies_and_replies_have_examples(document: Json) -> None:
 def test_errors_of_an_endpoint_are_those_of_its_declaration_and_its_method(document: Json) -> None:
     listing, create = (document["paths"]["/api/v1/things"][method] for method in ("get", "post"))
 
-    assert set(listing["responses"]) == {"200", "400", "401", "403", "500", "503"}
+    assert set(listing["responses"]) == {"200", "400", "401", "403", "429", "500", "503"}
     assert set(create["responses"]) - set(listing["responses"]) == {"202", "409", "413", "415"}
     reference = create["responses"]["409"]["$ref"].rpartition("/")[2]
     conflict = document["components"]["responses"][reference]

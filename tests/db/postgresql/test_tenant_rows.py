@@ -63,7 +63,7 @@ def texts(model: type[models.Model]) -> str:
     return repr(list(model._default_manager.values()))
 
 
-OF_TENANTS = [GpuUnit, UnitHistory, Function, Invocation, WebhookSecret, Membership, Tenant, User]
+OF_TENANTS = [GpuUnit, UnitHistory, Function, Invocation, WebhookSecret, Tenant, User]
 
 
 @pytest.mark.parametrize("model", OF_TENANTS)
