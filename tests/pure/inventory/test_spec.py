@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from gpuplatform.errors import InvalidSpec
-from gpuplatform.workloads.template import MAX_ENTRIES
+from gpuplatform.workloads.template import MAX_VARIABLES
 from inventory.core.spec import StockPoolSpec, StockPoolStatus
 
 
@@ -136,7 +136,7 @@ def test_accepted(value: dict[str, Any]) -> None:
         (templated(envs=[secret(), secret()]), "template.envs[1].name"),
         (templated(envs=[secret("NVIDIA_VISIBLE_DEVICES")]), "template.envs[0].name"),
         (templated(envs=[{"name": "A"}, {"name": "A", "value": "b"}]), "template.envs[1].name"),
-        (templated(envs=[{"name": f"A{n}"} for n in range(MAX_ENTRIES + 1)]), "template.envs"),
+        (templated(envs=[{"name": f"A{n}"} for n in range(MAX_VARIABLES + 1)]), "template.envs"),
         (templated(args=["x" * 256] * 1_025), "template"),
         (
             templated(ports=[{"name": f"p{n}", "port": n + 1} for n in range(101)]),
