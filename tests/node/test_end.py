@@ -109,8 +109,5 @@ def test_nothing_is_left_of_a_cluster(running: RunningCluster, number: signal.Si
     wait_for(lambda: have_ended(processes))
     assert links() == links_before
     assert str(running.folder) not in Path("/proc/self/mountinfo").read_text()
-    if number == signal.SIGKILL:
-        assert running.folder.exists()
-        runs.remove_abandoned()  # The next start does this.
-    assert not running.folder.exists()
+    wait_for(lambda: not running.folder.exists())
     assert not any(group.exists() for group in groups)
