@@ -19,10 +19,12 @@ from gpuplatform.adminkit.display.badges import Shape, shape_badge
 from gpuplatform.adminkit.display.text import as_yaml, visible
 from gpuplatform.adminkit.display.urls import list_url, page_url
 from gpuplatform.adminkit.lists.filters import AgeFilter, ChoiceFilter, RecentValuesFilter
+from gpuplatform.adminkit.lists.journal import register_observer
 from gpuplatform.adminkit.lists.model_admin import ObjectAdmin, column
 from gpuplatform.audit.exports import CSV_TYPE, csv_lines
 from gpuplatform.audit.models import AuditEntry, Outcome
 from gpuplatform.audit.selectors import export
+from gpuplatform.audit.services.admin_entries import AdminAudit
 from gpuplatform.audit.services.entries import secret_read
 from gpuplatform.audit.services.seals import ENTRY_KIND
 from gpuplatform.tenancy.models import Tenant
@@ -207,3 +209,7 @@ class AuditAdmin(ObjectAdmin):
             copies=[one for one in copies if one.text],
             documents=changes,
         )
+
+
+# The web process alone loads this module, and only it has logins and forms to record.
+register_observer(AdminAudit())

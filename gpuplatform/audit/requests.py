@@ -33,20 +33,20 @@ class EntriesFilter(Query):
     actor: Several[Name] = Field(
         default=(),
         description="Return only entries of these actors, such as `token 'ci'`.",
-        examples=["admin user 'ada'"],
+        examples=[["admin user 'ada'"]],
     )
     kind: Several[Word] = Field(
         default=(),
         description="Return only entries about objects of these kinds.",
-        examples=["GPUUnit"],
+        examples=[["GPUUnit"]],
     )
     object: Several[Name] = Field(
         default=(),
         description="Return only entries about objects with these names.",
-        examples=["trainer"],
+        examples=[["trainer"]],
     )
     verb: Several[Word] = Field(
-        default=(), description="Return only entries with these verbs.", examples=["create"]
+        default=(), description="Return only entries with these verbs.", examples=[["create"]]
     )
     outcome: Several[Outcome] = Field(
         default=(), description="Return only entries with these outcomes."

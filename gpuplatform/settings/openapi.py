@@ -25,6 +25,7 @@ caller with limited rates has the header fields `RateLimit-Policy` and `RateLimi
 
 _TAGS = {
     "GPU units": "Pods with GPUs that users run. Each unit claims a ready stock unit.",
+    "Audit": "Who changed, read or tried what.",
     "Usage": "GPU time and invocations by tenant, without prices.",
     "Functions": "Images that process invocations on workers, which run only while there is work.",
     "Invocations": "Requests to functions, and their results.",

@@ -29,8 +29,8 @@ MAX_TEMPLATE_BYTES = 256 * 1024
 etcd. It limits the template; `MAX_ENTRIES` only limits the cost of the validation."""
 MAX_ENTRIES = 10_000
 MAX_VARIABLES = 1_000
-"""Maximum number of `envs`. The API server merges them by name, which takes about a millisecond for
-each one in every write."""
+"""Maximum number of `envs`. The API server merges them by name, which takes about a millisecond
+for each of them in every write."""
 MAX_PORTS = 100
 MAX_SOURCES = 100
 MAX_PULL_SECRETS = 20

@@ -12,10 +12,10 @@ from gpuplatform.adminkit.display.age import age_html, ago_html
 from gpuplatform.adminkit.display.badges import Shape, phase_shape
 from gpuplatform.adminkit.display.causes import cause_of, next_step_of, title_of
 from gpuplatform.adminkit.display.counts import capped, capped_counts
-from gpuplatform.adminkit.display.masking import masked_headers
 from gpuplatform.adminkit.display.text import as_yaml, counted, visible
 from gpuplatform.adminkit.display.timeline import Step, timeline
 from gpuplatform.adminkit.lists.objects import object_url
+from gpuplatform.formats.masking import masked_headers
 from gpuplatform.operations.admin import operations_of
 from serverless.admin.lines import failure_title, invocation_since, state_badge
 from serverless.admin.webhooks import webhook_attempts, webhook_facts

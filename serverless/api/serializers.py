@@ -7,8 +7,8 @@ from typing import Annotated, Any, Self
 from pydantic import ConfigDict, Field
 
 from gpuplatform import clock
-from gpuplatform.adminkit.display.masking import masked
 from gpuplatform.api.schema import Reply, SchemaOf, conforming_block, optional, words
+from gpuplatform.formats.masking import masked
 from gpuplatform.images import ECHO_IMAGE
 from gpuplatform.operations.waits import deletion_messages
 from gpuplatform.workloads.function_worker import (

@@ -21,6 +21,7 @@ FRAMEWORK = {
 }
 """Pages without rows of the platform."""
 MORE_QUERIES = {
+    "audit_auditentry_entries": 13,
     "auth_group_change": 15,
     "inventory_gpuspec_change": 13,
     "tenancy_tenant_change": 24,

@@ -11,8 +11,8 @@ from django.urls import reverse
 from django.utils.html import escape
 from pytest_django import DjangoAssertNumQueries
 
-from gpuplatform.adminkit.display.masking import MASK
 from gpuplatform.clock import now
+from gpuplatform.formats.masking import MASK
 from serverless.admin.invocations import InvocationAdmin
 from serverless.admin.lines import failure_title
 from serverless.models import Function, Invocation

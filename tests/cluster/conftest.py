@@ -188,8 +188,9 @@ def installed(
 
 
 @pytest.fixture
-def pools(installed: World) -> Pools:
+def pools(installed: World, settings: Settings) -> Pools:
     """Stock pools in the namespace of this test."""
+    settings.POOL_NAMESPACES = (installed.namespace,)
     return Pools(installed.cluster, installed.namespace)
 
 

@@ -128,7 +128,7 @@ def walk_pool(platform: DeployedPlatform) -> None:
     platform.wait_for_pool("walk", "Ready")
     platform.ask("PATCH", f"{POOLS}/walk", {"operationID": "p-2", "replicas": 2, "template": {}})
     platform.wait(
-        lambda: cluster.get(SERVICE, "pool-walk", namespace="default") is None,
+        lambda: cluster.get(SERVICE, "pool-walk", namespace="runtime-pools") is None,
         "the Service to be gone",
     )
     platform.wait_for_pool("walk", "Ready")
@@ -140,13 +140,13 @@ def walk_pool(platform: DeployedPlatform) -> None:
         "the Event that the pool is ready to be counted up",
     )
     check_pages(platform, "inventory_stockpool", "/admin/inventory/stockpool")
-    original = cluster.get(STOCK_POOL, "walk", namespace="default")
+    original = cluster.get(STOCK_POOL, "walk", namespace="runtime-pools")
     platform.ask("DELETE", f"{POOLS}/walk?operationID=p-4")
     platform.wait(lambda: platform.pool("walk") is None, "the pool to be gone")
     write_late(platform, STOCK_POOL, original)
     body = {"name": "walk-2", "specName": "walk-1g", "replicas": 0}
     platform.ask("POST", POOLS, {"operationID": "p-5", **body})
-    delete_unseen(platform, STOCK_POOL, "default", f"{POOLS}/walk-2?operationID=p-6")
+    delete_unseen(platform, STOCK_POOL, "runtime-pools", f"{POOLS}/walk-2?operationID=p-6")
     platform.wait(lambda: platform.pool("walk-2") is None, "the second pool to be gone")
     cluster.close()
 
@@ -174,7 +174,7 @@ def walk_tenants(platform: DeployedPlatform) -> None:
 def pool_events(cluster: Cluster) -> list[tuple[str, int]]:
     """Return reason and count of each Event about a pool."""
     about = "involvedObject.kind=StockPool"
-    events = cluster.list(EVENT, namespace="default", field_selector=about).items
+    events = cluster.list(EVENT, namespace="runtime-pools", field_selector=about).items
     return [(event["reason"], event["count"]) for event in events]
 
 

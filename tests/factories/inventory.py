@@ -5,6 +5,7 @@ import uuid
 from collections.abc import Mapping
 from typing import Any
 
+from gpuplatform.formats.namespaces import POOL_NAMESPACE
 from gpuplatform.kube.kinds import FIELD_MANAGER, STOCK_POOL, Manifest
 from gpuplatform.operations.services import Accepted
 from gpuplatform.tenancy.selectors import tenant_by_name
@@ -119,7 +120,7 @@ def accept_update(name: str, *, operation_id: str = "", **changes: Any) -> Accep
     """Accept a change as the API does."""
     given = {"operationID": operation_id or f"up-{next(_numbers)}", **changes}
     asked = StockPoolPatch.parse(given)
-    return pool_update(tenant=tenant_by_name(), namespace="default", name=name, body=asked)
+    return pool_update(tenant=tenant_by_name(), namespace=POOL_NAMESPACE, name=name, body=asked)
 
 
 def accept_delete(name: str, *, operation_id: str = "") -> Accepted:

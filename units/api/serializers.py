@@ -8,7 +8,6 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BeforeValidator, ConfigDict, Field
 from typing_extensions import override
 
-from gpuplatform.adminkit.display.masking import masked
 from gpuplatform.api.schema import (
     NullIfEmpty,
     Reply,
@@ -18,6 +17,7 @@ from gpuplatform.api.schema import (
     words,
 )
 from gpuplatform.clock import parse_rfc3339
+from gpuplatform.formats.masking import masked
 from gpuplatform.kube.fields import field, items
 from gpuplatform.operations.api.resources import (
     Cause,

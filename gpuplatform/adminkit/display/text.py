@@ -14,7 +14,7 @@ from django import template
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from gpuplatform.adminkit.display.masking import masked
+from gpuplatform.formats.masking import masked
 from gpuplatform.workloads.resources import GPU_RESOURCE
 
 register = template.Library()

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from gpuplatform.adminkit.display.masking import MASK
+from gpuplatform.formats.masking import MASK
 
 MAX_CHANGES: Final = 100
 """Maximum number of changed fields of an entry; a last item contains the number of the others."""

@@ -13,5 +13,4 @@ __all__ = ["broker", "catalogue", "cluster"]
 def _guarded(settings: Settings) -> None:
     settings.GPUPLATFORM_DEV = False
     settings.ALLOWED_HOSTS = ["testserver"]
-    settings.POOL_NAMESPACES = ()
     anonymous._LIMITER.reset()

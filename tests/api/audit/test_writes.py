@@ -29,6 +29,7 @@ from tests.factories.node_rows import node_row
 from tests.factories.people import api_of, member
 from tests.factories.serverless import accept, function_row
 from tests.factories.unit_rows import spec_row, stock_row, unit_row
+from units.models import GpuUnit
 from units.phases import UnitPhase
 
 CANARY: Final = "canary-secret"
@@ -107,6 +108,12 @@ def _group(tenant: Tenant) -> None:
     _unit(tenant, name=f"{NAME}-0", group_name=NAME, group_rank=0, spec=spec)
 
 
+def _stopped_group(tenant: Tenant) -> None:
+    _group(tenant)
+    GpuUnit.objects.filter(group_name=NAME).update(phase=UnitPhase.STOPPED, is_suspended=True)
+    stock_row()
+
+
 def _pool(_: Tenant) -> None:
     accept_create(name=NAME, template={"envs": [{"name": "OLD", "value": CANARY}]})
     StockPool.objects.update(uid="pool-uid", generation=1)
@@ -145,6 +152,8 @@ BEFORE: Final[Mapping[tuple[str, str], Callable[[Tenant], object]]] = {
     ),
     ("unit-groups", "POST"): _stock,
     ("unit-group", "DELETE"): _group,
+    ("unit-group-stop", "POST"): _group,
+    ("unit-group-start", "POST"): _stopped_group,
     ("function", "PUT"): _function,
     ("function", "DELETE"): _function,
     ("function-webhook-secret", "POST"): _function,
@@ -281,7 +290,7 @@ def test_an_accepted_write_has_one_entry_without_secrets(
 
 def test_each_write_of_the_api_is_covered() -> None:
     assert {(route.name, route.method) for route in WRITES} >= set(BEFORE) | ONCE
-    assert len(WRITES) == 41
+    assert len(WRITES) == 43
 
 
 def test_a_change_has_the_earlier_and_the_new_values(tenant: Tenant, client: Client) -> None:

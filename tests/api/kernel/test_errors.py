@@ -19,6 +19,7 @@ def error_of(response: Any) -> dict[str, Any]:
     return dict(error)
 
 
+@pytest.mark.django_db  # The audit log records rejections.
 @pytest.mark.parametrize("route", ["raise", "plain"])
 @pytest.mark.parametrize(
     ("which", "status", "code"),
@@ -148,6 +149,7 @@ def test_a_safe_trace_id_is_echoed(api: Client, offered: str, is_kept: bool) -> 
     assert (response["X-Request-ID"] == offered) == is_kept
 
 
+@pytest.mark.django_db  # The audit log records the rejection.
 def test_outside_development_mode_a_token_is_required(api: Client, settings: Settings) -> None:
     settings.GPUPLATFORM_DEV = False
 

@@ -101,7 +101,10 @@ def test_a_name_in_use_leaves_no_operation(cluster: FakeCluster) -> None:
 
 
 @pytest.mark.django_db
-def test_the_same_name_in_another_namespace_is_free(cluster: FakeCluster) -> None:
+def test_the_same_name_in_another_namespace_is_free(
+    cluster: FakeCluster, settings: Settings
+) -> None:
+    settings.POOL_NAMESPACES = ("runtime-pools", "elsewhere")
     accept_create(name="a")
     accept_create(name="a", namespace="elsewhere")
 

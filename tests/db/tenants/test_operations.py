@@ -1,6 +1,7 @@
 """Operations on tenants: the rows, the namespaces and their objects."""
 
 import pytest
+from pytest_django import Settings
 
 from gpuplatform.errors import InUse, InvalidSpec, NameConflict, NotFound, PhaseConflict
 from gpuplatform.kube.errors import ClusterRejected, ClusterUnavailable
@@ -101,12 +102,17 @@ def test_a_reserved_namespace_is_rejected_at_the_field(tenants: Tenants, name: s
     assert not Operation.objects.exists()
 
 
-def test_a_namespace_with_stock_pools_is_rejected(tenants: Tenants) -> None:
+def test_a_namespace_with_or_for_stock_pools_is_rejected(
+    tenants: Tenants, settings: Settings
+) -> None:
     catalogued("g1.1")
+    settings.POOL_NAMESPACES = ("pools", "empty")
     accept_create(name="h100", namespace="pools")
+    settings.POOL_NAMESPACES = ("empty",)
 
-    with pytest.raises(InvalidSpec):
-        tenants.ask_create(namespace="pools", adoptNamespace=True)
+    for namespace in ("pools", "empty"):
+        with pytest.raises(InvalidSpec):
+            tenants.ask_create(namespace=namespace, adoptNamespace=True)
 
 
 def test_a_second_tenant_of_the_name_is_rejected(tenants: Tenants) -> None:

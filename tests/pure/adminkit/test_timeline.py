@@ -5,8 +5,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from gpuplatform.adminkit.display.age import span
-from gpuplatform.adminkit.display.masking import MASK, masked, masked_headers
 from gpuplatform.adminkit.display.timeline import Step, timeline
+from gpuplatform.formats.masking import MASK, masked, masked_headers
 
 BEGIN = datetime(2026, 1, 31, 12, tzinfo=UTC)
 
