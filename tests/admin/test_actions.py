@@ -490,7 +490,7 @@ def test_the_admin_log_of_a_row_has_user_and_operation(
     pool = rows.pool()
     confirm(operator_client, press(operator_client, "delete", pool))
     page = operator_client.get(address(pool, "change", pool.pk)).content.decode()
-    log = re.findall(r'<a class="log off" href="([^"]+)"', page)[-1]
+    (log,) = re.findall(r'<a class="log off" href="([^"]+)">Admin log', page)
 
     (entry,) = operator_client.get(log).context["action_list"]
 

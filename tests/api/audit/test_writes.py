@@ -184,6 +184,9 @@ BEFORE: Final[Mapping[tuple[str, str], Callable[[Tenant], object]]] = {
 }
 """What has to exist so that a write is accepted. The other writes create an object."""
 
+PARTS: Final = {("unit-group-stop", "POST"): 1, ("unit-group-start", "POST"): 1}
+"""Writes that accept an operation for each unit of a group; each has an entry of its own."""
+
 ONCE: Final = {("function-webhook-secret", "POST")}
 """Writes without an idempotency key: each of them is accepted."""
 
@@ -269,7 +272,9 @@ def test_an_accepted_write_has_one_entry_without_secrets(
     response = send(client, route)
 
     assert response.status_code in {200, 201, 202}, response.content
-    [entry] = AuditEntry.objects.exclude(pk__in=earlier)
+    parts = PARTS.get((route.name, route.method), 0)
+    *of_parts, entry = AuditEntry.objects.exclude(pk__in=earlier).order_by("pk")
+    assert [one.object_kind for one in of_parts] == ["GPUUnit"] * parts
     assert entry.outcome == Outcome.ACCEPTED
     assert (entry.actor_kind, entry.actor) == ("token", "token 'ci'")
     assert entry.actor_id == str(tenant.tokens.get(name="ci").pk)
@@ -285,7 +290,7 @@ def test_an_accepted_write_has_one_entry_without_secrets(
     assert again.status_code in {200, 201, 202}, again.content
     is_once = (route.name, route.method) in ONCE
     added = AuditEntry.objects.exclude(pk__in=earlier).count()
-    assert added == (2 if is_once else 1)
+    assert added == (2 if is_once else 1) + parts
 
 
 def test_each_write_of_the_api_is_covered() -> None:
