@@ -28,23 +28,27 @@ BURST: Final = 200
 CALLERS: Final = 8
 ROUNDS: Final = 3
 WAITING: Final = 5_000
-REQUESTS: Final = 2_000
+REQUESTS: Final = 1_000
 PICK_MS: Final = 2.0
 
 
 class Caller:
     """A caller with a token and a persistent connection."""
 
-    def __init__(self, platform: RunningPlatform, tenant: str) -> None:
+    def __init__(self, platform: RunningPlatform, token: str) -> None:
         self._connection = http.client.HTTPConnection("127.0.0.1", platform.port, timeout=60)
-        token = platform.token(tenant, "user")
         self._headers = {"Content-Type": "application/json", "Authorization": f"Bearer {token}"}
 
     def __call__(self, method: str, path: str, body: Any = None) -> Any:
         """Send one request; return the content of the response."""
         text = None if body is None else json.dumps(body)
-        self._connection.request(method, path, text, self._headers)
-        answer = self._connection.getresponse()
+        try:
+            self._connection.request(method, path, text, self._headers)
+            answer = self._connection.getresponse()
+        except ConnectionError:  # The server closes idle connections.
+            self._connection.close()
+            self._connection.request(method, path, text, self._headers)
+            answer = self._connection.getresponse()
         content = json.loads(answer.read())
         if answer.status not in {200, 202}:
             raise SystemExit(f"{method} {path} returned {answer.status}: {content}")
@@ -62,14 +66,18 @@ def burst(platform: RunningPlatform) -> None:
     """The time from a PUT of one tenant to its success, beside deletions of another tenant."""
     for name in ("acme", "beta"):
         tenant(platform, name)
-    beta = Caller(platform, "beta")
+    beta = Caller(platform, platform.token("beta", "user"))
+    acme = platform.token("acme", "user")
     function(beta, "alone")
     ended(platform)
     alone = [changed(beta, f"alone-{number}") for number in range(ROUNDS * 3)]
     say(f"  alone: {percentiles(alone)}")
-    callers = [Caller(platform, "acme") for _ in range(CALLERS)]
+    callers = [Caller(platform, acme) for _ in range(CALLERS)]
     beside = [one for number in range(ROUNDS) for one in _beside(platform, callers, beta, number)]
-    say(f"  beside {BURST} deletions: {percentiles(beside)}; {load_words()}")
+    say(
+        f"  beside {BURST} deletions: p50 {statistics.median(beside):.2f} s,"
+        f" most {max(beside):.2f} s; {load_words()}"
+    )
 
 
 def _beside(
@@ -132,18 +140,20 @@ def pick(platform: RunningPlatform) -> None:
     from gpuplatform.operations.fair_order import CANDIDATES  # noqa: PLC0415 - needs the apps
     from gpuplatform.operations.registry import kind_names  # noqa: PLC0415 - needs the apps
 
-    for number in range(50):
-        tenant(platform, f"t{number}")
+    tenant(platform, "pattern")
     ended(platform)
     platform.kill("operations")
     platform.kill("periodic")
     sql = platform.sql
+    ((row,),) = sql("SELECT id FROM tenancy_tenant WHERE name = 'pattern'")
+    names = {"name": "'t' || n - 1", "namespace": "'tenant-t' || n - 1"}
+    copy_row(platform, "tenancy_tenant", row, 50, names)
     ((pattern,),) = sql(f"SELECT max(id) FROM {OPERATIONS}")
     for tenants in (1, 2, 50):
         for words, name in (("objects", "'copy-' || n"), ("one object", "'copy'")):
             owner = (
                 "(SELECT id FROM tenancy_tenant WHERE name = 't' ||"
-                f" (CASE WHEN n % 5 > 0 THEN 0 ELSE n / 5 % {tenants} END))"
+                f" (CASE WHEN mod(n, 5) > 0 THEN 0 ELSE mod(n / 5, {tenants}) END))"
             )
             is_free = {"phase": "'Pending'", "ended_at": "NULL", "due_at": "now()"}
             unique = {"operation_id": "'copy-' || n", "object_name": name, "tenant_id": owner}
@@ -178,12 +188,12 @@ def _explained(
 def rates(platform: RunningPlatform) -> None:
     """The time of a read with unlimited and with limited rates, and of the call to the broker."""
     tenant(platform, "acme")
-    caller = Caller(platform, "acme")
+    token = platform.token("acme", "user")
     for words in ("unlimited", "limited", "unlimited", "limited"):
         platform.kill("web")
         large = dict.fromkeys(UNLIMITED, "1000000") if words == "limited" else UNLIMITED
         platform.start("web", further=large)
-        caller = Caller(platform, "acme")
+        caller = Caller(platform, token)
         spent = _spent(platform)
         took = [_timed(caller) for _ in range(REQUESTS)]
         web, broker = (
