@@ -23,16 +23,29 @@ def inserted(name: str) -> int:
 
 
 def seal_all() -> int:
-    """Seal all entries; return their number.
+    """Seal all entries together; return their number.
 
-    Transactions in the databases of parallel tests can be older, and delay it.
+    Transactions in the databases of parallel tests can be older than those of the entries, and
+    would delay the seal of some of them. So this waits until they have ended.
     """
-    until, number = time.monotonic() + DEADLINE_SECONDS, 0
-    while True:
-        number += entries_seal()
-        if unsealed()[0] == 0:
-            return number
+    until, pause = time.monotonic() + DEADLINE_SECONDS, threading.Event()
+    while _has_recent():
         assert time.monotonic() < until, "an open transaction prevents the seal"
+        pause.wait(0.01)
+    number = entries_seal()
+    assert unsealed()[0] == 0
+    return number
+
+
+def _has_recent() -> bool:
+    """Return whether an older transaction than that of an entry is open."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT EXISTS (SELECT FROM audit_auditentry WHERE"
+            " xact >= pg_snapshot_xmin(pg_current_snapshot())::text::bigint"
+            " AND xact < pg_snapshot_xmax(pg_current_snapshot())::text::bigint)"
+        )
+        return bool(cursor.fetchone()[0])
 
 
 @contextmanager

@@ -12,6 +12,7 @@ from gpuplatform.errors import InvalidSpec
 from gpuplatform.operations.models import Operation
 from gpuplatform.tenancy.selectors import tenant_by_name
 from inventory.models import GpuSpec
+from inventory.services.catalogue import gpu_spec_delete
 from tests.factories.unit_rows import spec_row
 from tests.fakes.threads import DEADLINE_SECONDS, at_once
 from tests.fakes.unit_world import UnitWorld, stock_rows
@@ -84,6 +85,30 @@ def test_a_spec_is_not_disabled_while_it_is_seeded(
 
     assert not [one for one in results if isinstance(one, Exception)], results
     assert len(stock_rows()) == 1
+
+
+@COMMITTING
+def test_a_seed_beside_the_deletion_of_its_spec_is_accepted_or_rejected(world: UnitWorld) -> None:
+    def seed(name: str) -> int:
+        body = {"operationID": f"seed-{name}", "specName": name, "replicas": 1}
+        stock_seed(tenant=tenant_by_name(), body=StockSeed.parse(body))
+        return 0
+
+    def delete(name: str) -> int:
+        GpuSpec.objects.filter(name=name).update(is_enabled=False)
+        gpu_spec_delete(tenant=tenant_by_name(), name=name, operation_id=f"delete-{name}")
+        return 0
+
+    names = [f"g{number}.1" for number in range(10)]
+    for name in names:
+        spec_row(name)
+        seeded, deleted = at_once([partial(seed, name), partial(delete, name)])
+
+        assert deleted == 0
+        assert seeded == 0 or isinstance(seeded, InvalidSpec)
+        found = [row for row in stock_rows() if row.spec_name == name]
+        assert len(found) == (seeded == 0)
+        assert Operation.objects.filter(operation_id=f"seed-{name}").exists() == (seeded == 0)
 
 
 @COMMITTING
