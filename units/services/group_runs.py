@@ -30,8 +30,16 @@ from units.group_members import group_get, members_live
 from units.models import GpuUnit
 from units.selectors import stock_withheld
 from units.services.claims import claimed_gpus
+from units.services.groups import open_starts
 from units.services.names import GROUP_KIND, UNIT_KIND, UnitOperation
-from units.services.queue import Wanted, check_possible, claim_in_turn, turn_of, wanted_by
+from units.services.queue import (
+    Wanted,
+    check_possible,
+    claim_in_turn,
+    earlier_operations,
+    turn_of,
+    wanted_by,
+)
 from units.services.quota import gpu_quota
 from units.services.units import unit_stop
 from units.waiting import requests_open
@@ -49,6 +57,9 @@ def group_stop(*, tenant: Tenant, name: str, operation_id: str) -> Accepted:
     """
 
     def prepare(operation: Operation) -> int:
+        # Workers lock the row of their operation before the rows of units, in any order.
+        earlier_operations(operation, (UnitOperation.GROUP_CREATE,))
+        open_starts(tenant.namespace, name)
         units = _members(tenant, name)
         _set_total(operation, len(units))
         for place, unit in enumerate(units):

@@ -121,7 +121,7 @@ def group_request_deletion(*, tenant: Tenant, name: str, operation_id: str) -> A
     def prepare(operation: Operation) -> int:
         earlier = earlier_operations(operation, (UnitOperation.GROUP_CREATE,))
         first = group_get(tenant.namespace, name).first
-        earlier += _open_starts(tenant.namespace, name)
+        earlier += open_starts(tenant.namespace, name)
         rows = GpuUnit.objects.filter(pk__in=members_live(tenant.namespace, name).values("pk"))
         found = list(rows.order_by("id").select_for_update(no_key=True).values_list("pk"))
         supersede(earlier)
@@ -249,7 +249,7 @@ def _set_total(operation: Operation, number: int) -> None:
     Operation.objects.filter(pk=operation.pk).update(progress_total=number)
 
 
-def _open_starts(namespace: str, group: str) -> list[int]:
+def open_starts(namespace: str, group: str) -> list[int]:
     """Lock the open starts of the units of a group, and return their ids."""
     names = members_live(namespace, group).order_by().values_list("name", flat=True)
     starts = Operation.objects.filter(
