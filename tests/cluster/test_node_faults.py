@@ -27,8 +27,6 @@ from units.services.stock import stock_seed
 pytestmark = [
     pytest.mark.cluster,
     pytest.mark.long,
-    # Kubernetes deletes the pods of a deleted node after 40 to 60 s.
-    pytest.mark.timeout(400),
     pytest.mark.django_db(transaction=True, serialized_rollback=True),
 ]
 
@@ -38,14 +36,12 @@ TAINT = {"key": "maintenance", "effect": "NoSchedule"}
 
 @dataclass(frozen=True)
 class NodeFault:
-    """A fault of a node: a change or the deletion of its object, or what its kubelet reports."""
+    """A fault of a node: a change of its object, or what its kubelet reports."""
 
     cause: StartupCause
     """The cause for which stock on the node is withheld."""
     change: Mapping[str, Any] | None = None
     control: Mapping[str, Any] | None = None
-    is_deletion: bool = False
-    """The node fails and is deleted. At the end, a node with the same name is added."""
 
 
 PRESSURE = StartupCause.NODE_UNDER_PRESSURE
@@ -60,7 +56,6 @@ FAULTS = {
     "MemoryPressure": NodeFault(PRESSURE, control={"pressures": ["MemoryPressure"]}),
     "DiskPressure": NodeFault(PRESSURE, control={"pressures": ["DiskPressure"]}),
     "PIDPressure": NodeFault(PRESSURE, control={"pressures": ["PIDPressure"]}),
-    "deleted": NodeFault(StartupCause.NODE_MISSING, is_deletion=True),
 }
 STEPS = ("accepted", "created", "reconciled once", "reconciled twice", "bound", "ready")
 
@@ -71,36 +66,31 @@ def faulty(units: Units, control: Control) -> Iterator[Callable[[str, NodeFault 
 
     def set_fault(node: str, fault: NodeFault | None) -> None:
         if fault is None:
-            control.restore()
-            restore(units, node)
-        elif fault.is_deletion:
-            control.lose(node)
+            restore(node)
+            control.clear()
         elif fault.change is not None:
             units.cluster.merge_patch(NODE, node, dict(fault.change))
         else:
             control.node(node, **(fault.control or {}))
 
+    def restore(node: str) -> None:
+        spec = {"unschedulable": None}
+        found = units.cluster.get(NODE, node)
+        assert found is not None
+        if TAINT["key"] in {one["key"] for one in found["spec"].get("taints", [])}:
+            spec["taints"] = None
+        metadata = {"labels": {LABEL: "yes"}}
+        units.cluster.merge_patch(NODE, node, {"metadata": metadata, "spec": spec})
+
     for name in (SECOND, THIRD):
-        restore(units, name)
+        restore(name)
     placement = {"nodeSelector": {LABEL: "yes"}}
     GpuSpec.objects.create(name=SPEC, gpu=GPUS, placement=placement)
     yield set_fault
-    control.restore()
     for name in (SECOND, THIRD):
-        restore(units, name)
+        restore(name)
         metadata = {"labels": {LABEL: None}}
         units.cluster.merge_patch(NODE, name, {"metadata": metadata})
-
-
-def restore(units: Units, node: str) -> None:
-    """Restore the fields of a node that the faults change."""
-    spec = {"unschedulable": None}
-    found = units.cluster.get(NODE, node)
-    assert found is not None
-    if TAINT["key"] in {one["key"] for one in found["spec"].get("taints", [])}:
-        spec["taints"] = None
-    metadata = {"labels": {LABEL: "yes"}}
-    units.cluster.merge_patch(NODE, node, {"metadata": metadata, "spec": spec})
 
 
 def pass_time(units: Units) -> None:
@@ -138,9 +128,6 @@ def test_a_unit_becomes_ready_whatever_happens_to_the_node_of_its_stock(
         units.settle("a", "Ready")
 
     faulty(place, FAULTS[fault])
-    is_lost = FAULTS[fault].is_deletion
-    if is_lost and step == "ready":
-        runs_elsewhere(units, place)
     row = settled(units)
     assert not row.history.filter(phase=UnitPhase.FAILED).exists()
     assert GpuUnit.objects.get(uid=row.source_uid).consumed_by == row.uid
@@ -148,7 +135,7 @@ def test_a_unit_becomes_ready_whatever_happens_to_the_node_of_its_stock(
     assert (row.reason == UnitReason.GPUS_MISSING) == is_sick
     assert sum(one.excess for one in products()) == int(is_sick)
     if step == "ready":
-        assert (row.node == place) == (not is_lost)
+        assert row.node == place
         assert not row.history.filter(reason=UnitReason.STOPPED).exists()
     if step in {"accepted", "created"}:
         assert row.node != place
@@ -157,28 +144,6 @@ def test_a_unit_becomes_ready_whatever_happens_to_the_node_of_its_stock(
     see(units)
     assert units.row("a").reason == UnitReason.UNIT_READY
     assert sum(one.excess for one in products()) == 0
-    if is_lost and step == "ready":
-        units.until(lambda: place in claimable_nodes(units))
-
-
-def runs_elsewhere(units: Units, node: str) -> None:
-    """Work until the cluster has deleted the pod of a unit with its node, and the next one runs.
-
-    The new pod preempts the pod of the stock unit on the other node.
-    """
-
-    def is_elsewhere() -> bool:
-        pass_time(units)
-        row = units.row("a")
-        return row.phase == UnitPhase.READY and row.node not in {"", node}
-
-    units.until(is_elsewhere, seconds=100)
-    assert not claimable_stock(SPEC).exclude(node=node).exists()
-
-
-def claimable_nodes(units: Units) -> list[str]:
-    pass_time(units)
-    return list(claimable_stock(SPEC).values_list("node", flat=True))
 
 
 def settled(units: Units) -> GpuUnit:
@@ -225,7 +190,8 @@ def test_stock_on_a_faulty_node_is_not_claimable_until_the_fault_ends(
     see(units)
 
     def is_other_claimable() -> bool:
-        return claimable_nodes(units) == [SECOND]
+        pass_time(units)
+        return list(claimable_stock(SPEC).values_list("node", flat=True)) == [SECOND]
 
     units.until(is_other_claimable)
     if step == "ready":
@@ -238,7 +204,8 @@ def test_stock_on_a_faulty_node_is_not_claimable_until_the_fault_ends(
     faulty(THIRD, None)
 
     def is_recovered() -> bool:
-        return claimable_nodes(units) == [THIRD]
+        pass_time(units)
+        return list(claimable_stock(SPEC).values_list("node", flat=True)) == [THIRD]
 
     units.until(is_recovered)
     assert not any(row.history.filter(phase=UnitPhase.FAILED).exists() for row in rows.all())
