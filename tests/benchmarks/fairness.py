@@ -16,10 +16,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+import psycopg
+
 from tests.acceptance.platform import UNLIMITED, RunningPlatform
 from tests.benchmarks.bench import SPEC, at_once, describe_machine, load_words, say
 from tests.benchmarks.many_rows import OPERATIONS, copy_row
-from tests.benchmarks.pools import percentiles
+from tests.benchmarks.pools import cpu_seconds, percentiles
 
 FUNCTIONS: Final = "/api/v1/serverless/functions"
 TENANTS: Final = "/api/v1/operator/tenants"
@@ -177,8 +179,6 @@ def pick(platform: RunningPlatform) -> None:
 def _explained(
     platform: RunningPlatform, statement: str, values: Mapping[str, object]
 ) -> list[tuple[str]]:
-    import psycopg  # noqa: PLC0415 - the statement has named values
-
     url = platform.environment()["DATABASE_URL"]
     with psycopg.connect(url, cursor_factory=psycopg.ClientCursor) as session:
         cursor = session.execute(f"EXPLAIN (ANALYZE, BUFFERS) {statement}", values)
@@ -206,8 +206,6 @@ def rates(platform: RunningPlatform) -> None:
 
 
 def _spent(platform: RunningPlatform) -> tuple[float, float]:
-    from tests.benchmarks.pools import cpu_seconds  # noqa: PLC0415 - beside its use
-
     def of(part: str) -> float:
         leader = platform.pid_of(part)
         return cpu_seconds([pid for pid in platform.processes() if os.getpgid(pid) == leader])

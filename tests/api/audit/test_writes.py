@@ -321,8 +321,6 @@ def test_a_change_has_the_earlier_and_the_new_values(tenant: Tenant, client: Cli
 
 def entry_uid() -> str:
     """Return the UID of the unit."""
-    from units.models import GpuUnit  # noqa: PLC0415 - only this function needs it
-
     return GpuUnit.objects.get(name=NAME).uid
 
 

@@ -1,6 +1,5 @@
 """Statements of a tenant see and change only its rows, whatever their conditions are."""
 
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from typing import Any
@@ -26,6 +25,7 @@ from tests.factories.people import api_of, member
 from tests.factories.serverless import accept, function_row
 from tests.factories.unit_rows import stock_row, unit_row
 from tests.fakes.installed import broker, cluster
+from tests.fakes.threads import at_once
 from units.models import GpuUnit, UnitHistory
 from units.phases import UnitRole
 
@@ -275,26 +275,11 @@ def role() -> Iterator[str]:
 @pytest.mark.xdist_group("gpuplatform_test_role")
 @pytest.mark.django_db(transaction=True)
 def test_databases_of_a_server_create_the_role_at_the_same_time(role: str) -> None:
-    barrier, failures = threading.Barrier(4), []
-
     def create() -> None:
-        try:
-            with transaction.atomic():
-                connection.ensure_connection()
-                barrier.wait(30)
-                ensure_role(role)
-        except Exception as error:  # noqa: BLE001 - reported by the assertion
-            failures.append(error)
-        finally:
-            connection.close()
+        with transaction.atomic():
+            ensure_role(role)
 
-    threads = [threading.Thread(target=create) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-
-    assert failures == []
+    assert at_once([create] * 4) == [None] * 4
     with connection.cursor() as cursor:
         cursor.execute("SELECT rolcanlogin, rolbypassrls FROM pg_roles WHERE rolname = %s", [role])
         assert cursor.fetchall() == [(False, False)]
