@@ -152,7 +152,7 @@ def _digest(statement: str) -> str:
 def _write(cursor: CursorWrapper, name: str, table: TenantTable | None) -> None:
     """Replace the privileges and the policies of a table with its declared ones."""
     quoted = connection.ops.quote_name(name)
-    cursor.execute("SELECT policyname FROM pg_policies WHERE tablename = %s", [name])
+    cursor.execute("SELECT polname FROM pg_policy WHERE polrelid = %s::regclass", [quoted])
     for (policy,) in cursor.fetchall():
         cursor.execute(f"DROP POLICY {connection.ops.quote_name(policy)} ON {quoted}")
     # The privileges of columns are revoked with the ones of the table.

@@ -50,8 +50,8 @@ def fetched(sql: str) -> list[tuple[Any, ...]]:
 
 def test_each_table_of_tenants_has_a_policy() -> None:
     restricted = fetched(
-        "SELECT p.tablename FROM pg_policies p JOIN pg_class c ON c.relname = p.tablename"
-        " WHERE c.relrowsecurity AND %s = ANY(p.roles)"
+        "SELECT c.relname FROM pg_policy p JOIN pg_class c ON c.oid = p.polrelid"
+        " WHERE c.relrowsecurity AND to_regrole(%s)::oid = ANY(p.polroles)"
     )
 
     names = {name for (name,) in restricted}

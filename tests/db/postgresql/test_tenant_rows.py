@@ -237,8 +237,25 @@ def test_a_synchronization_repairs_what_differs() -> None:
     ]
     assert privileges == before[1]
     with connection.cursor() as cursor:
-        cursor.execute("SELECT relrowsecurity FROM pg_class WHERE relname = 'units_gpuunit'")
+        cursor.execute("SELECT relrowsecurity FROM pg_class WHERE oid = 'units_gpuunit'::regclass")
         assert cursor.fetchone() == (True,)
+
+
+def test_a_synchronization_does_not_change_a_table_of_that_name_in_another_schema() -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("CREATE SCHEMA other")
+        cursor.execute("CREATE TABLE other.units_gpuunit ()")
+        cursor.execute("CREATE POLICY other_rows ON other.units_gpuunit USING (true)")
+        cursor.execute("DROP POLICY tenant_rows ON units_gpuunit")
+
+    row_security_sync()
+
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT schemaname, policyname FROM pg_policies"
+            " WHERE tablename = 'units_gpuunit' AND policyname <> 'tenant_reads' ORDER BY 1"
+        )
+        assert cursor.fetchall() == [("other", "other_rows"), ("public", "tenant_rows")]
 
 
 def test_a_changed_declaration_replaces_the_policy() -> None:
