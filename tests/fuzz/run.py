@@ -46,13 +46,15 @@ RUNS: Final = (
     Run(["operator"], f"{FOR_USERS}(?!{PUBLIC}|{OF_ANY_TOKEN})", is_refused=True),
     Run([], GUARDED, is_refused=True),
 )
+TIMEOUT_SECONDS: Final = 70
+"""A request for a unit with `wait=ready` waits for at most 60 seconds."""
 REFUSED_SHARE: Final = 10
 """A rejection does not depend on the request: a tenth of the examples is enough."""
 PRODUCTION: Final = {
     "GPUPLATFORM_DEV": "0",
     "GPUPLATFORM_SECRET_KEY": "only-for-a-platform-that-ends-with-this-run-" + "k" * 20,
     "GPUPLATFORM_ALLOWED_HOSTS": LOOPBACK,
-    # Generated functions have no workers, and schemathesis waits 10 seconds for a response.
+    # Generated functions have no workers: each synchronous invocation waits this long.
     "GPUPLATFORM_SYNC_WAIT_SECONDS": "1",
 }
 
@@ -74,6 +76,7 @@ def fuzz(platform: RunningPlatform, folder: Path, run: Run, options: Namespace) 
     command += [f"http://{LOOPBACK}:{platform.port}{SCHEMA}", "--no-color"]
     command += ["--include-path-regex", run.addresses]
     command += ["--max-examples", str(max(examples, 1)), "--seed", options.seed]
+    command += ["--request-timeout", str(TIMEOUT_SECONDS)]
     if run.scopes:
         command += ["-H", f"Authorization: Bearer {platform.token('default', *run.scopes)}"]
     if run.is_refused:
