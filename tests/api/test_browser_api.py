@@ -69,6 +69,19 @@ def test_swagger_proposes_valid_requests_with_new_operation_ids(
     assert Operation.objects.get().operation_id == sent[1]["operationID"]
 
 
+def test_swagger_shows_the_example_of_a_schema_in_lists(visit: Visit) -> None:
+    page = visit.page
+    page.set_default_timeout(SLOW_MS)
+    block = "#operations-Stock_pools-listStockPools"
+    visit.open(reverse("swagger"))
+    page.click(f"{block} .opblock-summary-control")
+
+    row = page.locator(f"{block} .responses-table tr[data-code='200']")
+    shown = json.loads(row.locator(".highlight-code code").first.inner_text())
+    assert shown["data"][0]["name"] == "h100"
+    assert shown["page"] == {"next": None}
+
+
 @pytest.mark.parametrize("path", ["api-root", "stockpools", "gpu-specs", "jobs"])
 def test_pages_keep_the_content_policy(visit: Visit, cluster: FakeCluster, path: str) -> None:
     accept_create(name="a", operationID="a")
