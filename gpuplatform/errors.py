@@ -42,7 +42,7 @@ class QuotaShortage:
     releasing: int
     """The part of `used` that is being released."""
     allowed: int
-    asked: int
+    requested: int
 
 
 class PlatformError(Exception):

@@ -188,7 +188,7 @@ def _request(row: OpenRequest, gpus: int, fits: Mapping[str, frozenset[int]]) ->
         gpus=row.size * gpus,
         priority=row.priority,
         is_preemptible=row.is_preemptible,
-        asked_at=row.asked_at,
+        requested_at=row.requested_at,
         fits=fits.get(row.resource_name, frozenset()) if row.resource_name else None,
     )
 
@@ -257,11 +257,11 @@ def past_grants(spec_names: Collection[str]) -> Mapping[str, Sequence[PastGrant]
     age = Window(RowNumber(), partition_by="spec_name", order_by=newest_first)
     rows = granted.annotate(age=age).filter(age__lte=RECENT_GRANTS).order_by(newest_first)
     found: dict[str, list[PastGrant]] = {name: [] for name in spec_names}
-    for name, ahead, asked_at, at in rows.values_list(
-        "spec_name", "ahead", "asked_at", "granted_at"
+    for name, ahead, requested_at, at in rows.values_list(
+        "spec_name", "ahead", "requested_at", "granted_at"
     ):
         if at is not None:
-            found[name].append(PastGrant(ahead, (at - asked_at).total_seconds()))
+            found[name].append(PastGrant(ahead, (at - requested_at).total_seconds()))
     return found
 
 

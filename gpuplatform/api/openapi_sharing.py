@@ -9,8 +9,8 @@ _ACCEPTED: Final = "202"
 _LAST_PAGE: Final = {"next": None}
 MIN_SHARED_FIELD: Final = 70
 """Minimum length in JSON of a field that is declared once for several schemas."""
-_BESIDE_REFERENCE: Final = frozenset({"default", "examples"})
-"""Keywords that do not prevent that a field is shared."""
+_NOT_SHARED: Final = frozenset({"default", "examples"})
+"""Keywords in which fields with a common component can differ."""
 
 
 def operations(document: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -68,7 +68,7 @@ def _without_examples(response: dict[str, Any]) -> dict[str, Any]:
 def share_examples(document: dict[str, Any]) -> None:
     """Move the examples of responses to the schemas of their data.
 
-    A list has no example of its own, because it contains the schema of its items. A response
+    A list needs no example, because it contains the schema of its items. A response
     keeps its example if it differs from the first one of the schema.
     """
     schemas = document["components"]["schemas"]
@@ -143,13 +143,13 @@ def shared_fields(schemas: dict[str, Any]) -> dict[str, Any]:
 
     A component has the name of the field with the suffix `Field`. Of several declarations with
     the same name, the one that takes most space is shared. A field that differs from the component
-    only in its default has the default beside the reference.
+    only in its default has the default next to the reference.
     """
     owners: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for schema in schemas.values():
         fields = schema.get("properties", {})
         for name, field in fields.items():
-            text = json.dumps(_without(_BESIDE_REFERENCE, field), sort_keys=True)
+            text = json.dumps(_without(_NOT_SHARED, field), sort_keys=True)
             owners.setdefault((name, text), []).append(fields)
     found: dict[str, Any] = {}
     by_space = sorted(owners.items(), key=lambda one: -len(one[0][1]) * len(one[1]))
@@ -159,7 +159,7 @@ def shared_fields(schemas: dict[str, Any]) -> dict[str, Any]:
             examples = [
                 fields[name]["examples"] for fields in places if "examples" in fields[name]
             ]
-            found[component] = _without(_BESIDE_REFERENCE, places[0][name])
+            found[component] = _without(_NOT_SHARED, places[0][name])
             if examples:
                 found[component]["examples"] = examples[0]
             for fields in places:

@@ -27,7 +27,7 @@ from gpuplatform.errors import FieldError, NameConflict, OperationConflict, Reco
 from gpuplatform.kube.errors import ClusterUnavailable
 from gpuplatform.kube.kinds import Manifest
 from gpuplatform.kube.modes import get_cluster
-from gpuplatform.locks import take_turn, take_turn_behind
+from gpuplatform.locks import take_turn, take_turn_sharing
 from gpuplatform.operations.hashing import HASH_VERSION, request_hash
 from gpuplatform.operations.models import Operation
 from gpuplatform.operations.phases import ENDED_PHASES, OPEN_PHASES, OperationPhase
@@ -45,7 +45,7 @@ from gpuplatform.tenancy.actor import current_actor
 from gpuplatform.tenancy.locks import share_tenant
 from gpuplatform.tenancy.models import Tenant
 from gpuplatform.tenancy.phases import TenantPhase
-from gpuplatform.tenancy.quota import Ask, Usage, gate_of, limits_of, quota_check
+from gpuplatform.tenancy.quota import QuotaRequest, Usage, change_turn, limits_of, quota_check
 from gpuplatform.tenancy.resources import Resource
 from gpuplatform.tenancy.selectors import tenant_suspended
 
@@ -265,8 +265,8 @@ def _accept_new(
         # without the turn, a higher id could be committed first.
         place = (request.object_kind, request.namespace, request.name)
         if is_first:
-            take_turn_behind(gate_of(request.tenant.pk), _turn_of_object(*place))
-        else:  # The transaction may hold locks, with which it must not wait for the gate.
+            take_turn_sharing(change_turn(request.tenant.pk), _turn_of_object(*place))
+        else:  # The transaction may hold locks, with which it must not wait for a change.
             take_turn_of_object(*place)
         if turn:
             take_turn(turn)
@@ -319,7 +319,7 @@ def _check_limits(operation: Operation) -> None:
         return Usage(others.exclude(pk=operation.pk).count())
 
     operation.limits = limits_of(tenant.pk)
-    quota_check(tenant, operation.limits, [Ask(Resource.OPEN_OPERATIONS, 1, count)])
+    quota_check(tenant, operation.limits, [QuotaRequest(Resource.OPEN_OPERATIONS, 1, count)])
 
 
 def _expected_hash(request: Request, version: int) -> str | None:

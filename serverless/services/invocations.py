@@ -19,7 +19,7 @@ from gpuplatform.operations.models import Operation
 from gpuplatform.operations.services import Accepted, Request, check_writable, operation_accept
 from gpuplatform.tenancy.locks import share_active_tenant
 from gpuplatform.tenancy.models import Tenant
-from gpuplatform.tenancy.quota import Ask, Usage, limits_of, quota_check
+from gpuplatform.tenancy.quota import QuotaRequest, Usage, limits_of, quota_check
 from gpuplatform.tenancy.resources import Resource
 from serverless.models import OPEN, Function, Invocation
 from serverless.phases import INVOCATION_TRANSITIONS, FailureClass, InvocationMode, InvocationState
@@ -181,7 +181,7 @@ def _check_limits(tenant: Tenant, invocation: int) -> None:
         others = Invocation.objects.filter(OPEN, tenant=tenant).exclude(pk=invocation)
         return Usage(others.count())
 
-    quota_check(tenant, limits_of(tenant.pk), [Ask(Resource.OPEN_INVOCATIONS, 1, count)])
+    quota_check(tenant, limits_of(tenant.pk), [QuotaRequest(Resource.OPEN_INVOCATIONS, 1, count)])
 
 
 def _known(tenant: Tenant, invocation_id: str, digest: str) -> AcceptedInvocation | None:
@@ -215,9 +215,9 @@ def _repeated(tenant: Tenant, invocation_id: str, digest: str) -> AcceptedInvoca
     if known is None or known.invocation.mode != InvocationMode.SYNC:
         return known
     row = known.invocation
-    dropped = Invocation.objects.filter(pk=row.pk, failure_class=FailureClass.CALLER_LEFT)
+    dropped = Invocation.objects.filter(pk=row.pk, failure_class=FailureClass.CALLER_DISCONNECTED)
     with transaction.atomic():
-        if row.failure_class == FailureClass.CALLER_LEFT:
+        if row.failure_class == FailureClass.CALLER_DISCONNECTED:
             share_active_tenant(tenant)  # Also awaits a change of limits: nothing is inserted.
             _check_limits(tenant, row.pk)
         Invocation.objects.filter(pk=row.pk).update(repeated_calls=F("repeated_calls") + 1)

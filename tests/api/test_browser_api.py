@@ -14,6 +14,7 @@ from gpuplatform.tenancy.services import token_create
 from inventory.models import StockPool
 from tests.admin.test_browser import IN_A_BROWSER, SLOW_MS, Visit, browser, visit
 from tests.factories.inventory import accept_create
+from tests.factories.unit_rows import catalogued
 from tests.fakes.cluster import FakeCluster
 from tests.fakes.installed import cluster
 
@@ -52,6 +53,7 @@ def test_with_a_token_pages_links_and_forms_work_in_production(
 def test_swagger_proposes_valid_requests_with_new_operation_ids(
     visit: Visit, cluster: FakeCluster
 ) -> None:
+    catalogued("h100-1g")
     page = visit.page
     page.set_default_timeout(SLOW_MS)
     block = "#operations-Stock_pools-createStockPool"

@@ -149,7 +149,7 @@ def node_panel(node: NodeCapacity) -> Panel | None:
             return None
         cause = StartupCause.GPUS_MISSING
     explanation = NODE_CAUSES[cause]
-    closed = [(one.resource_name, one.free_closed) for one in node.resources]
+    closed = [(one.resource_name, one.free_unschedulable) for one in node.resources]
     lines = [
         explanation.meaning,
         *(f"{_excess_text(one)}." for one in node.resources if one.excess),
@@ -175,7 +175,7 @@ def _groups(node: NodeCapacity, resource: ProductCapacity, *, links: bool) -> It
         url, title = _url(pod.owner) if links else "", pod_title(pod)
         yield GpuGroup(pod.use, backed, title, url)
         yield GpuGroup(pod.use, number - backed, f"{title}, missing", url, is_missing=True)
-    closed = ", not usable" if resource.free_closed else ""
+    closed = ", not usable" if resource.free_unschedulable else ""
     yield GpuGroup(FREE, left, f"{left} free{closed}")
     unavailable = resource.total - resource.allocatable
     yield GpuGroup(UNAVAILABLE, unavailable, _unavailable_text(resource))

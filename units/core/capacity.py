@@ -40,7 +40,7 @@ class GpuUse:
     """The number of GPUs, including GPUs that are not allocatable."""
     allocatable: int = 0
     free: int = 0
-    closed: int = 0
+    unschedulable: int = 0
     """The part of `free` on nodes that accept no pods."""
     largest_free: int = 0
     """The largest number of free GPUs of a node that accepts pods."""
@@ -57,7 +57,7 @@ class GpuUse:
             total=self.total + other.total,
             allocatable=self.allocatable + other.allocatable,
             free=self.free + other.free,
-            closed=self.closed + other.closed,
+            unschedulable=self.unschedulable + other.unschedulable,
             largest_free=max(self.largest_free, other.largest_free),
             nodes=self.nodes + other.nodes,
             held=_sum(self.held, other.held),
@@ -133,7 +133,7 @@ def _use(total: int, offered: int, wanted: Mapping[str, int], record: NodeRecord
         total=max(total, offered),
         allocatable=offered,
         free=left,
-        closed=0 if state.accepts_pods else left,
+        unschedulable=0 if state.accepts_pods else left,
         largest_free=left if state.accepts_pods else 0,
         nodes=1 if max(total, offered) else 0,
         held=+held,

@@ -13,7 +13,7 @@ from typing import Final
 
 from gpuplatform.errors import FieldError, InsufficientCapacity, NotFound, PhaseConflict
 from gpuplatform.locks import take_turn
-from gpuplatform.metrics.declared import CLAIMS_REFUSED
+from gpuplatform.metrics.declared import CLAIMS_REJECTED
 from gpuplatform.metrics.recorder import count
 from gpuplatform.operations.automatic import automatic_id
 from gpuplatform.operations.models import Operation
@@ -221,7 +221,7 @@ def _claim_all(operation: Operation, units: Sequence[GpuUnit]) -> list[int]:
         claimed = claim_in_turn(operation, wanted)
         if claimed.stock is None:
             check_possible(wanted, "")
-            count(CLAIMS_REFUSED, kind=UnitOperation.GROUP_START)
+            count(CLAIMS_REJECTED, kind=UnitOperation.GROUP_START)
             raise _insufficient(wanted, claimed.left)
         rows = GpuUnit.objects.filter(claimed_by=operation).exclude(pk__in=found.values())
         numbers = rows.order_by("id").values_list("pk", flat=True)

@@ -10,7 +10,7 @@ from django.db import transaction
 
 from gpuplatform.errors import FieldError, InsufficientCapacity
 from gpuplatform.kube.kinds import Manifest
-from gpuplatform.metrics.declared import CLAIMS_REFUSED
+from gpuplatform.metrics.declared import CLAIMS_REJECTED
 from gpuplatform.metrics.recorder import count
 from gpuplatform.operations.models import Operation
 from gpuplatform.operations.phases import OPEN_PHASES
@@ -96,7 +96,7 @@ def group_create(*, tenant: Tenant, body: UnitGroupCreate) -> Accepted:
         if claimed.stock is None:
             check_possible(wanted, "size")
         if claimed.stock is None and body.wait is None:
-            count(CLAIMS_REFUSED, kind=UnitOperation.GROUP_CREATE)
+            count(CLAIMS_REJECTED, kind=UnitOperation.GROUP_CREATE)
             raise _insufficient(body, claimed)
         append_history(units, operation)
         if claimed.stock is None and body.wait is not None:

@@ -259,7 +259,7 @@ def request_open(
             "priority": wanted.priority,
             "is_preemptible": wanted.is_preemptible,
             "is_after_preemption": is_after_preemption,
-            "asked_at": operation.created_at,
+            "requested_at": operation.created_at,
             "expires_at": clock.now() + lasts,
         },
     )

@@ -7,7 +7,7 @@ from typing import Any
 
 from gpuplatform.audit.core.changes import Target
 from gpuplatform.errors import FieldError, InsufficientCapacity, InvalidSpec, PhaseConflict
-from gpuplatform.metrics.declared import CLAIMS_REFUSED
+from gpuplatform.metrics.declared import CLAIMS_REJECTED
 from gpuplatform.metrics.recorder import count
 from gpuplatform.operations.models import Operation
 from gpuplatform.operations.phases import OPEN_PHASES
@@ -89,7 +89,7 @@ def unit_create(*, tenant: Tenant, body: GpuUnitCreate) -> Accepted:
         if claimed.stock is None and not body.stock_name:
             check_possible(wanted, "specName")
         if claimed.stock is None and body.wait is None:
-            count(CLAIMS_REFUSED, kind=UnitOperation.CREATE)
+            count(CLAIMS_REJECTED, kind=UnitOperation.CREATE)
             raise _insufficient(body, claimed.waiting)
         size = {"specName": body.spec_name} if claimed.stock is None else claimed.stock.spec
         with suppress(InvalidSpec):  # The worker reports an invalid spec of the stock unit.

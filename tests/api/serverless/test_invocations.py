@@ -277,7 +277,7 @@ class TestWaiting:
 
         again = api.post(INVOCATIONS, {**self.BODY, "mode": "async"})
 
-        assert (dropped.state, dropped.failure_class) == ("Expired", "caller_left")
+        assert (dropped.state, dropped.failure_class) == ("Expired", "caller_disconnected")
         assert again.code == "operation_conflict"
 
     def test_ended_invocation_is_returned_immediately(self, api: Api) -> None:

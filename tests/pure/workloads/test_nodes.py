@@ -122,7 +122,7 @@ def test_a_deleted_node_takes_nothing() -> None:
 def test_every_cause_is_explained() -> None:
     assert NODE_CAUSES.keys() == {
         one for one in StartupCause if one.name.startswith("NODE_") or one.name == "GPUS_MISSING"
-    } - {StartupCause.NODE_REFUSED, StartupCause.NODE_UNREACHABLE}
+    } - {StartupCause.REJECTED_BY_NODE, StartupCause.NODE_UNREACHABLE}
 
 
 def test_the_state_of_a_node_is_read() -> None:
