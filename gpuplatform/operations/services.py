@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
-from enum import StrEnum
+from enum import Enum, StrEnum
 from types import MappingProxyType
 from typing import Any
 
@@ -72,6 +72,17 @@ class OperationTask(StrEnum):
     PRUNE = "operations.prune_operations"
 
 
+class Admission(Enum):
+    """The condition on which an operation of a tenant is accepted."""
+
+    ALWAYS = "always"
+    """Also of an inactive tenant: the operation only ends or releases something."""
+    ACTIVE = "active"
+    """The tenant is active. The operation is one of an operator, to which limits do not apply."""
+    WITHIN_LIMITS = "within_limits"
+    """The tenant is active and below its limits: the operation starts or changes something."""
+
+
 @dataclass(frozen=True, slots=True)
 class Request:
     """A normalized write request."""
@@ -85,11 +96,7 @@ class Request:
     payload: Mapping[str, Any] = field(default_factory=dict)
     urgency: Urgency = Urgency.NEXT
     """Priority of the operation in the queue."""
-    only_releases: bool = False
-    """Whether the request only ends something, so that an inactive tenant may have it accepted."""
-    is_limited: bool = False
-    """Whether the limits of the tenant apply: to operations of tenants that start or change
-    something. They never apply to an operation that releases something, or of an operator."""
+    admission: Admission = Admission.ACTIVE
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,9 +282,9 @@ def _accept_new(
         operation = _insert(request)
         if operation is None:
             return None
-        if phase != TenantPhase.ACTIVE and not request.only_releases:
+        if phase != TenantPhase.ACTIVE and request.admission is not Admission.ALWAYS:
             raise tenant_suspended(request.tenant)
-        if request.is_limited:
+        if request.admission is Admission.WITHIN_LIMITS:
             _check_limits(operation)
         operation.object_row = prepare(operation)
         Operation.objects.filter(id=operation.pk).update(object_row=operation.object_row)

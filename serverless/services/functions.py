@@ -13,6 +13,7 @@ from gpuplatform.lifecycle.transition import transition
 from gpuplatform.operations.models import Operation
 from gpuplatform.operations.services import (
     Accepted,
+    Admission,
     Request,
     name_conflict,
     operation_accept,
@@ -63,7 +64,9 @@ def function_create(*, tenant: Tenant, body: FunctionCreate) -> Accepted:
 
     place = (FUNCTION_KIND, tenant.namespace, body.request_id)
     kind, payload = ServerlessOperation.CREATE, body.payload()
-    request = Request(tenant, body.operation_id, kind, *place, payload=payload, is_limited=True)
+    request = Request(
+        tenant, body.operation_id, kind, *place, payload=payload, admission=Admission.WITHIN_LIMITS
+    )
     return operation_accept(request, prepare=prepare)
 
 
@@ -191,14 +194,14 @@ def _accept(
         return function.pk
 
     place = (FUNCTION_KIND, tenant.namespace, request_id)
+    is_deletion = kind is ServerlessOperation.DELETE
     request = Request(
         tenant,
         operation_id,
         kind,
         *place,
         payload=payload or {},
-        is_limited=kind != ServerlessOperation.DELETE,
-        only_releases=kind == ServerlessOperation.DELETE,
+        admission=Admission.ALWAYS if is_deletion else Admission.WITHIN_LIMITS,
     )
     return operation_accept(request, prepare=prepare, locks=lock)
 

@@ -16,7 +16,13 @@ from gpuplatform.errors import OperationConflict, PhaseConflict, Throttled
 from gpuplatform.lifecycle.transition import transition
 from gpuplatform.operations.hashing import request_hash
 from gpuplatform.operations.models import Operation
-from gpuplatform.operations.services import Accepted, Request, check_writable, operation_accept
+from gpuplatform.operations.services import (
+    Accepted,
+    Admission,
+    Request,
+    check_writable,
+    operation_accept,
+)
 from gpuplatform.tenancy.locks import share_active_tenant
 from gpuplatform.tenancy.models import Tenant
 from gpuplatform.tenancy.quota import QuotaRequest, Usage, limits_of, quota_check
@@ -330,6 +336,7 @@ def _accept(
         return invocation.pk
 
     place = (INVOCATION_KIND, tenant.namespace, invocation_id)
-    is_release = kind is ServerlessOperation.CANCEL
-    request = Request(tenant, operation_id, kind, *place, only_releases=is_release)
+    is_cancellation = kind is ServerlessOperation.CANCEL
+    admission = Admission.ALWAYS if is_cancellation else Admission.ACTIVE
+    request = Request(tenant, operation_id, kind, *place, admission=admission)
     return operation_accept(request, prepare=prepare)

@@ -20,6 +20,7 @@ from gpuplatform.operations.models import Operation
 from gpuplatform.operations.phases import OPEN_PHASES
 from gpuplatform.operations.services import (
     Accepted,
+    Admission,
     Request,
     operation_accept,
     take_turn_of_object,
@@ -73,7 +74,7 @@ def group_stop(*, tenant: Tenant, name: str, operation_id: str) -> Accepted:
 
     request = Request(
         *(tenant, operation_id, UnitOperation.GROUP_STOP, GROUP_KIND, tenant.namespace, name),
-        only_releases=True,
+        admission=Admission.ALWAYS,
     )
     return operation_accept(request, prepare=prepare, locks=_turns(tenant.namespace, name))
 
@@ -109,7 +110,7 @@ def group_start(*, tenant: Tenant, name: str, operation_id: str) -> Accepted:
 
     request = Request(
         *(tenant, operation_id, UnitOperation.GROUP_START, GROUP_KIND, tenant.namespace, name),
-        is_limited=True,
+        admission=Admission.WITHIN_LIMITS,
     )
     locks = _turns(tenant.namespace, name, claims=True)
     return operation_accept(request, prepare=prepare, locks=locks)

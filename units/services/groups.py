@@ -17,6 +17,7 @@ from gpuplatform.operations.phases import OPEN_PHASES
 from gpuplatform.operations.registry import Done, Failed
 from gpuplatform.operations.services import (
     Accepted,
+    Admission,
     Request,
     name_conflict,
     operation_accept,
@@ -106,7 +107,12 @@ def group_create(*, tenant: Tenant, body: UnitGroupCreate) -> Accepted:
     place = (GROUP_KIND, tenant.namespace, body.name)
     kind = UnitOperation.GROUP_CREATE
     request = Request(
-        tenant, body.operation_id, kind, *place, payload=body.payload(), is_limited=True
+        tenant,
+        body.operation_id,
+        kind,
+        *place,
+        payload=body.payload(),
+        admission=Admission.WITHIN_LIMITS,
     )
     return accept_group_in_line(request, spec_name, prepare)
 
@@ -136,7 +142,7 @@ def group_request_deletion(*, tenant: Tenant, name: str, operation_id: str) -> A
 
     place = (GROUP_KIND, tenant.namespace, name)
     kind = UnitOperation.GROUP_DELETE
-    request = Request(tenant, operation_id, kind, *place, only_releases=True)
+    request = Request(tenant, operation_id, kind, *place, admission=Admission.ALWAYS)
     return operation_accept(request, prepare=prepare)
 
 
