@@ -40,6 +40,20 @@ MATCH_TASK: Final = "units.match_requests"
 
 OPEN: Final = Q(phase=RequestPhase.OPEN)
 
+_UNWANTED: Final = """
+NOT EXISTS (
+    SELECT FROM units_capacityrequest r
+    WHERE r.phase = 'Open' AND r.spec_name = %s
+      AND r.resource_name IN ('', units_gpuunit.resource_name)
+) AND NOT EXISTS (
+    SELECT FROM units_capacityrequest r
+    WHERE r.phase = 'Open' AND r.spec_name = %s
+      AND r.tenant_id = %s AND r.priority = %s AND r.is_preemptible = %s
+)
+"""
+"""The condition of a row of stock that no open request can use and whose lane is empty: part of
+each creation. Compiling the subqueries would take most of the time of the claim."""
+
 
 def requests_open(spec_name: str) -> QuerySet[CapacityRequest]:
     """Return the open requests of a GPU spec."""
@@ -67,26 +81,13 @@ def unless_queued(free: QuerySet[GpuUnit], spec_name: str) -> QuerySet[GpuUnit]:
     return free.exclude(Exists(requests_open(spec_name)))
 
 
-_UNWANTED: Final = """
-NOT EXISTS (
-    SELECT FROM units_capacityrequest r
-    WHERE r.phase = 'Open' AND r.spec_name = %s
-      AND r.resource_name IN ('', units_gpuunit.resource_name)
-) AND NOT EXISTS (
-    SELECT FROM units_capacityrequest r
-    WHERE r.phase = 'Open' AND r.spec_name = %s
-      AND r.tenant_id = %s AND r.priority = %s AND r.is_preemptible = %s
-)
-"""
-"""Part of each creation. Compiling the subqueries would take most of the time of the claim."""
-
-
 def unless_wanted(
     free: QuerySet[GpuUnit], spec_name: str, *, tenant: int, priority: int, is_preemptible: bool
 ) -> QuerySet[GpuUnit]:
     """Return the rows of `free` that no open request of the GPU spec can use.
 
-    None is left for a lane with an open request. The conditions are part of the statement that
+    The tenant, the priority and the preemptibility of the claim determine its lane: the claim gets
+    no row while a request of its lane is open. The conditions are part of the statement that
     selects the row, as in `unless_queued`. The order leaves these rows in any case; whether it
     leaves others is known only with the turn of the GPU spec.
     """
@@ -117,7 +118,7 @@ class SpecQueue:
         """Return the rows that a request may take that does not wait."""
         return left_over(self.requests, self.tenants, self.free, last, self._may_hold)
 
-    def only(
+    def restricted(
         self, free: QuerySet[GpuUnit], rows: Collection[int], request: QueueRequest
     ) -> QuerySet[GpuUnit]:
         """Return `free`, the claimable stock, with the condition that it is one of `rows`.
@@ -293,9 +294,9 @@ def queued_specs() -> list[str]:
     return list(rows.values_list("spec_name", flat=True).distinct())
 
 
-def specs_of_requests(numbers: Collection[int]) -> list[str]:
+def specs_of_requests(request_ids: Collection[int]) -> list[str]:
     """Return the names of the GPU specs of requests, by the ids of the requests."""
-    rows = CapacityRequest.objects.filter(pk__in=numbers).order_by("spec_name")
+    rows = CapacityRequest.objects.filter(pk__in=request_ids).order_by("spec_name")
     return list(rows.values_list("spec_name", flat=True).distinct())
 
 

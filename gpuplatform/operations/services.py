@@ -295,6 +295,12 @@ def _accept_new(
         return operation
 
 
+def set_progress_total(operation: Operation, number: int) -> None:
+    """Set the number of objects that an operation changes. `prepare` of its request calls it."""
+    operation.progress_total = number
+    Operation.objects.filter(pk=operation.pk).update(progress_total=number)
+
+
 def _audit_entry(request: Request, operation: Operation) -> Entry:
     """Return the audit entry about an accepted request."""
     return Entry(

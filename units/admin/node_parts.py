@@ -15,7 +15,7 @@ from gpuplatform.adminkit.display.urls import page_url
 from gpuplatform.adminkit.overview.capacity import USES
 from gpuplatform.samples.capacity import ProductCapacity
 from gpuplatform.workloads.causes import NODE_CAUSES, StartupCause
-from gpuplatform.workloads.nodes import NodeState, PodRequirements, Taint, would_take
+from gpuplatform.workloads.nodes import NodeState, PodRequirements, Taint, node_rejection
 from gpuplatform.workloads.resources import GPU_RESOURCE
 from inventory.models import StockPool
 from units.admin.detail import MODELS
@@ -142,8 +142,8 @@ def node_panel(node: NodeCapacity) -> Panel | None:
     state = node.record.state
     if node.drain is not None and (state.is_ready or not state.is_present):
         return drain_panel(node.drain)
-    refusal = would_take(state, PodRequirements(), {})
-    cause = refusal.cause if refusal else ""
+    rejection = node_rejection(state, PodRequirements(), {})
+    cause = rejection.cause if rejection else ""
     if cause in {"", StartupCause.NODE_TAINTED}:  # GPU specs tolerate the taints of GPU nodes.
         if not any(one.excess for one in node.resources):
             return None

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 from gpuplatform.workloads.holders import Holder, NodeRecord, Owner
-from gpuplatform.workloads.nodes import PodRequirements, would_take
+from gpuplatform.workloads.nodes import PodRequirements, node_rejection
 
 HELD_BY_POOLS: Final = "held_by_pools"
 ACTIVE: Final = "active"
@@ -118,7 +118,7 @@ def units_that_fit(records: Iterable[NodeRecord], pod: PodRequirements) -> int:
     number = 0
     for record in records if wanted else ():
         room = record.room
-        if would_take(record.state, pod, room) is None:
+        if node_rejection(record.state, pod, room) is None:
             number += min(room.get(name, 0) // each for name, each in wanted.items())
     return number
 

@@ -23,6 +23,7 @@ from gpuplatform.operations.services import (
     Admission,
     Request,
     operation_accept,
+    set_progress_total,
     take_turn_of_object,
 )
 from gpuplatform.tenancy.models import Tenant
@@ -62,7 +63,7 @@ def group_stop(*, tenant: Tenant, name: str, operation_id: str) -> Accepted:
         earlier_operations(operation, (UnitOperation.GROUP_CREATE,))
         open_starts(tenant.namespace, name)
         units = _members(tenant, name)
-        _set_total(operation, len(units))
+        set_progress_total(operation, len(units))
         for place, unit in enumerate(units):
             unit_stop(
                 tenant=tenant,
@@ -98,7 +99,7 @@ def group_start(*, tenant: Tenant, name: str, operation_id: str) -> Accepted:
         quota = gpu_quota(operation, operation.limits, first.spec_name)
         units = _members(tenant, name)
         _check_startable(name, units)
-        _set_total(operation, len(units))
+        set_progress_total(operation, len(units))
         # What the earlier pods of a unit still hold counts already.
         held = sum(min(unit.gpu, unit.gpus_seen) for unit in units)
         quota.check(sum(unit.gpu for unit in units) - held)
@@ -250,8 +251,3 @@ def _insufficient(wanted: Wanted, left: int) -> InsufficientCapacity:
         f" be claimed.{withheld} Try again later."
     )
     return InsufficientCapacity(msg, waiting=requests_open(spec_name).count())
-
-
-def _set_total(operation: Operation, number: int) -> None:
-    operation.progress_total = number
-    Operation.objects.filter(pk=operation.pk).update(progress_total=number)

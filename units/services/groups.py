@@ -22,6 +22,7 @@ from gpuplatform.operations.services import (
     name_conflict,
     operation_accept,
     row_insert,
+    set_progress_total,
 )
 from gpuplatform.queueing import Queue, enqueue
 from gpuplatform.reconciliation.mirror import request_deletion
@@ -137,7 +138,7 @@ def group_request_deletion(*, tenant: Tenant, name: str, operation_id: str) -> A
         numbers = list(ending.order_by("id").values_list("pk", flat=True))
         request_deletion(ending)
         append_history(GpuUnit.objects.filter(pk__in=numbers), operation)
-        _set_total(operation, len(found))
+        set_progress_total(operation, len(found))
         return first.pk
 
     place = (GROUP_KIND, tenant.namespace, name)
@@ -228,7 +229,7 @@ def _insert(operation: Operation, body: UnitGroupCreate) -> list[GpuUnit]:
     Raises:
         NameConflict: If the name of the group is in use.
     """
-    _set_total(operation, body.size)
+    set_progress_total(operation, body.size)
     members = members_live(operation.object_namespace, body.name)
     if members.exists():
         raise name_conflict(GpuUnit.objects.filter(pk__in=members), f"unit group '{body.name}'")
@@ -248,11 +249,6 @@ def _insert(operation: Operation, body: UnitGroupCreate) -> list[GpuUnit]:
         row_insert(row, partial(name_conflict, holders, f"GPU unit '{row.name}'"))
         units.append(row)
     return units
-
-
-def _set_total(operation: Operation, number: int) -> None:
-    operation.progress_total = number
-    Operation.objects.filter(pk=operation.pk).update(progress_total=number)
 
 
 def open_starts(namespace: str, group: str) -> list[int]:

@@ -180,8 +180,8 @@ def unit_start(
         wanted = wanted_by(unit)
         if claim_within(quota, claim, operation, wanted, unit.gpu).stock is None:
             check_possible(wanted, "")
-            lasts = DEFAULT_WAIT if wait is None else wait.duration
-            request_open(operation, unit, wanted, lasts, is_limited=False)
+            duration = DEFAULT_WAIT if wait is None else wait.duration
+            request_open(operation, unit, wanted, duration, is_limited=False)
         return row_id
 
     payload = {} if wait is None else {"wait": wait.normalised()}

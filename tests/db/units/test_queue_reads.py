@@ -239,5 +239,5 @@ def test_stock_that_becomes_ready_is_left_to_the_request_that_needs_its_resource
 
     GpuUnit.objects.filter(pk=coming.pk).update(phase="Ready")
 
-    rows = queue.only(claimable_stock(SPEC), [free.pk], last)
+    rows = queue.restricted(claimable_stock(SPEC), [free.pk], last)
     assert [row.pk for row in rows] == [free.pk]
