@@ -2,8 +2,13 @@
 
 from typing import Any
 
-from django.db import migrations
+from django.db import migrations, models
 
+_LANES = models.Index(
+    condition=models.Q(("phase", "Open")),
+    fields=["spec_name", "tenant", "is_preemptible", "priority", "requested_at", "id"],
+    name="capacity_request_lanes",
+)
 _MODELS = ("GpuUnit", "UnitHistory", "WarmImage")
 
 
@@ -19,5 +24,12 @@ class Migration(migrations.Migration):
 
     operations = [
         migrations.RenameField("CapacityRequest", "asked_at", "requested_at"),
+        # PostgreSQL renames the column of the index, but Django does not.
+        migrations.SeparateDatabaseAndState(
+            state_operations=[
+                migrations.RemoveIndex("CapacityRequest", _LANES.name),
+                migrations.AddIndex("CapacityRequest", _LANES),
+            ]
+        ),
         migrations.RunPython(rename_cause, migrations.RunPython.noop),
     ]
