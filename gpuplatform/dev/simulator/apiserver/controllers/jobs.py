@@ -229,7 +229,7 @@ class Jobs(Controller):
 
 
 def _end_of(pod: Manifest, spec: Manifest) -> str:
-    """Return how the Job counts a pod, or an empty string if the pod has not ended.
+    """Return the outcome that the Job counts for a pod, or an empty string if it has not ended.
 
     That is `Succeeded`, `Failed`, or the action of a rule of `podFailurePolicy`. A pod without a
     remaining grace period has terminated, even if its status does not report it.
