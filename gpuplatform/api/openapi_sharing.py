@@ -68,8 +68,8 @@ def _without_examples(response: dict[str, Any]) -> dict[str, Any]:
 def share_examples(document: dict[str, Any]) -> None:
     """Move the examples of responses to the schemas of their data.
 
-    A list needs no example, because it contains the schema of its items. A response
-    keeps its example if it differs from the first one of the schema.
+    A list needs no example, because it contains the schema of its items. A response keeps its
+    example if it differs from the first one of the schema.
     """
     schemas = document["components"]["schemas"]
     schemas["PageInfo"]["examples"] = [_LAST_PAGE]

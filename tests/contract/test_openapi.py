@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 import pytest
+import yaml
 from django.test import Client
 from jsonschema import FormatChecker
 from jsonschema.validators import Draft202012Validator
@@ -180,6 +181,12 @@ def test_the_document_is_valid_openapi_and_small(document: Json) -> None:
     most = min(MAX_BYTES, MAX_BYTES_OF_OPERATION * sum(1 for _ in operations(document)))
     assert len(response.content) <= most
     assert (ROOT / "docs" / "openapi.yaml").stat().st_size <= most
+
+
+def test_the_written_document_equals_the_served_one(document: Json) -> None:
+    text = (ROOT / "docs" / "openapi.yaml").read_text()
+
+    assert yaml.load(text, yaml.CSafeLoader) == document
 
 
 def test_every_tag_is_described_and_used(document: Json) -> None:
