@@ -42,7 +42,7 @@ class QuotaShortage:
     releasing: int
     """The part of `used` that is being released."""
     allowed: int
-    asked: int
+    requested: int
 
 
 class PlatformError(Exception):
@@ -68,14 +68,23 @@ class PlatformError(Exception):
         *,
         details: Sequence[FieldError] = (),
         retry_after: float | None = None,
+        waiting: int | None = None,
         context: Mapping[str, object] | None = None,
     ) -> None:
-        """Create the error; `context` is logged and never sent. `retry_after` is in seconds."""
+        """Create the error.
+
+        Args:
+            message: Human-readable description, which is sent to the caller.
+            details: The invalid fields.
+            retry_after: Time in seconds after which the caller can retry.
+            waiting: Number of requests that wait for the same stock.
+            context: Values for the log, which are never sent.
+        """
         super().__init__(message)
         self.message = message
         self.details = tuple(details)
         self.retry_after = retry_after
-        self.waiting: int | None = None
+        self.waiting = waiting
         self.quota: tuple[QuotaShortage, ...] = ()
         self.context = dict(context or {})
 
@@ -185,13 +194,6 @@ class InsufficientCapacity(RequestError):
     )
     example_message = "No stock of the GPU spec 'h100-1g' is ready. Retry later."
 
-    def __init__(
-        self, message: str, *, waiting: int | None = None, details: Sequence[FieldError] = ()
-    ) -> None:
-        """Create the error; `waiting` is the number of requests that wait for the same stock."""
-        super().__init__(message, details=details)
-        self.waiting = waiting
-
 
 class QueueFull(RequestError):
     """Too many requests wait for stock of the GPU spec, of all tenants or of one."""
@@ -203,13 +205,6 @@ class QueueFull(RequestError):
         "The maximum of 500 requests of tenant 'default' waits for stock of the GPU spec"
         " 'h100-1g'. Try again later."
     )
-
-    def __init__(
-        self, message: str, *, waiting: int | None = None, details: Sequence[FieldError] = ()
-    ) -> None:
-        """Create the error; `waiting` is the number of requests that reach the maximum."""
-        super().__init__(message, details=details)
-        self.waiting = waiting
 
 
 class CapacityExceeded(RequestError):

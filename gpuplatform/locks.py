@@ -36,25 +36,16 @@ def take_turn(key: str) -> None:
         cursor.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", [key])
 
 
-def take_turn_behind(gate: str, key: str) -> None:
-    """Pass a gate, and then take the turn of `key`, in one statement.
+def take_turn_sharing(shared: str, key: str) -> None:
+    """Wait for the turns of `shared` without ending others, and then for the turn of `key`.
 
-    Must be the first statement of a transaction, which then holds no other lock while it waits
-    for the gate. It keeps the gate open until it ends.
+    Transactions that share a turn run concurrently; one that takes the turn waits for all of them,
+    and later ones wait for it. Must be the first statement of a transaction, which then holds no
+    other lock while it waits for `shared`.
     """
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT pg_advisory_xact_lock_shared(hashtextextended(%s, 0)),"
             " pg_advisory_xact_lock(hashtextextended(%s, 0))",
-            [gate, key],
+            [shared, key],
         )
-
-
-def close_gate(key: str) -> None:
-    """Wait for the transactions that have passed a gate, and close it until this one ends.
-
-    Must be the first statement of a transaction. PostgreSQL grants such locks in the order of the
-    requests: later transactions wait. It grants the locks that foreign keys take on a row even if
-    another transaction waits for the row, which can therefore wait as long as others come.
-    """
-    take_turn(key)

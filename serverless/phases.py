@@ -230,13 +230,13 @@ class FailureClass(StrEnum):
     FRAMEWORK_ERROR = "framework_error"
     FRAMEWORK_TIMEOUT = "framework_timeout"
     QUEUE_TIMEOUT = "queue_timeout"
-    CALLER_LEFT = "caller_left"
+    CALLER_DISCONNECTED = "caller_disconnected"
     RESULT_STORE_ERROR = "result_store_error"
     RESULT_TOO_LARGE = "result_too_large"
     RETRY_EXHAUSTED = "retry_exhausted"
 
 
-NEVER_STARTED = frozenset({FailureClass.QUEUE_TIMEOUT, FailureClass.CALLER_LEFT})
+NEVER_STARTED = frozenset({FailureClass.QUEUE_TIMEOUT, FailureClass.CALLER_DISCONNECTED})
 """The failure classes of expired invocations that no worker started. A late result is ignored."""
 
 BLOCKING_REASONS = frozenset(
@@ -293,7 +293,7 @@ FAILURE_CLASSES: MappingProxyType[str, Explanation] = MappingProxyType(
             " new invocationID.",
             title="No worker started in time",
         ),
-        FailureClass.CALLER_LEFT: Explanation(
+        FailureClass.CALLER_DISCONNECTED: Explanation(
             "The caller closed the connection of a synchronous call before a worker started the"
             " invocation.",
             "Repeat the request to queue the invocation again, or use the mode `async`.",

@@ -154,7 +154,7 @@ def product_capacity(product: str, resource: str, use: GpuUse) -> ProductCapacit
         total=use.total,
         allocatable=use.allocatable,
         free=use.free,
-        free_closed=use.closed,
+        free_unschedulable=use.unschedulable,
         largest_free=use.largest_free,
         gpus={one: use.held.get(one, 0) for one in USES},
         excess=sum(use.excess.values()),

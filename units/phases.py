@@ -329,8 +329,8 @@ class QueueCause(ExplainedReason):
             "Wait. If the requests remain, check that an operations worker is running.",
         ),
     )
-    NO_ROOM = (
-        "NoRoom",
+    STOCK_UNSCHEDULABLE = (
+        "StockUnschedulable",
         Explanation(
             "The stock that was seeded for the queue does not fit any node.",
             "Add nodes, or stop units or stock pools that hold GPUs.",

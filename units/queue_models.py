@@ -62,7 +62,7 @@ class CapacityRequest(models.Model):
         db_default=RequestPhase.OPEN,
         help_text="Whether the request waits, has stock, or has ended.",
     )
-    asked_at = models.DateTimeField(db_default=Now(), help_text="Time of the request.")
+    requested_at = models.DateTimeField(db_default=Now(), help_text="Time of the request.")
     expires_at = models.DateTimeField(help_text="Time at which an open request ends.")
     granted_at = models.DateTimeField(
         null=True, blank=True, help_text="Time at which stock was granted to a waiting request."
@@ -107,7 +107,7 @@ class CapacityRequest(models.Model):
                 condition=Q(phase=RequestPhase.OPEN),
             ),
             models.Index(
-                fields=["spec_name", "tenant", "is_preemptible", "priority", "asked_at", "id"],
+                fields=["spec_name", "tenant", "is_preemptible", "priority", "requested_at", "id"],
                 name="capacity_request_lanes",
                 condition=Q(phase=RequestPhase.OPEN),
             ),

@@ -33,11 +33,11 @@ LEFT JOIN units_gpuunit stock ON stock.spec_name = %(spec_name)s
 """The condition of the stock is `claimable_stock` of `units.selectors`; a test compares both."""
 
 _LANE: Final = "r.tenant_id, r.is_preemptible, r.priority"
-_IN_LANE: Final = f"PARTITION BY {_LANE} ORDER BY r.asked_at, r.id"
+_IN_LANE: Final = f"PARTITION BY {_LANE} ORDER BY r.requested_at, r.id"
 
 _COLUMNS: Final = """
     r.id, r.tenant_id, r.count, r.priority, r.is_preemptible, r.resource_name,
-    extract(epoch FROM r.asked_at)::float8 AS asked_at,
+    extract(epoch FROM r.requested_at)::float8 AS requested_at,
     extract(epoch FROM r.hold_begun_at)::float8 AS hold_begun_at, r.hold_times
 FROM units_capacityrequest r JOIN operations_operation o ON o.id = r.operation_id
 """
@@ -56,17 +56,17 @@ WITH RECURSIVE lane AS (
     ) following
 )
 SELECT found.id, found.tenant_id, found.count, found.priority, found.is_preemptible,
-       found.resource_name, found.asked_at, found.hold_begun_at, found.hold_times
+       found.resource_name, found.requested_at, found.hold_begun_at, found.hold_times
 FROM lane, LATERAL (
     SELECT first.*,
            count(*) FILTER (WHERE first.resource_name <> ALL(%(usable)s::text[])) OVER (
-               ORDER BY first.asked_at, first.id
+               ORDER BY first.requested_at, first.id
                ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS unusable
     FROM (
         SELECT {_COLUMNS}
         WHERE {_ALIVE} AND r.id <> ALL(%(without)s::bigint[])
           AND ({_LANE}) = (lane.tenant_id, lane.is_preemptible, lane.priority)
-        ORDER BY r.asked_at, r.id LIMIT %(depth)s
+        ORDER BY r.requested_at, r.id LIMIT %(depth)s
     ) first
 ) found
 WHERE found.unusable = 0
@@ -83,7 +83,7 @@ WITH owner AS (
                          %(room)s::bigint[]) AS t (tenant_id, share, is_active, room)
 ),
 waiting AS (
-    SELECT r.id, r.is_preemptible, r.priority, owner.share, r.asked_at,
+    SELECT r.id, r.is_preemptible, r.priority, owner.share, r.requested_at,
            COALESCE(bool_or(NOT owner.is_active OR r.count * COALESCE(spec.gpu, 0) > owner.room)
                     OVER ({_IN_LANE}), false) AS is_barred
     FROM units_capacityrequest r
@@ -94,7 +94,7 @@ waiting AS (
 ),
 numbered AS (
     SELECT id, row_number() OVER (ORDER BY is_barred, is_preemptible, priority DESC, share,
-                                           asked_at, id) AS position
+                                           requested_at, id) AS position
     FROM waiting
 )
 SELECT id, position FROM numbered
@@ -123,7 +123,7 @@ class OpenRequest(NamedTuple):
     priority: int
     is_preemptible: bool
     resource_name: str
-    asked_at: float
+    requested_at: float
     hold_begun_at: float | None
     hold_times: int
 

@@ -40,6 +40,20 @@ MATCH_TASK: Final = "units.match_requests"
 
 OPEN: Final = Q(phase=RequestPhase.OPEN)
 
+_UNWANTED: Final = """
+NOT EXISTS (
+    SELECT FROM units_capacityrequest r
+    WHERE r.phase = 'Open' AND r.spec_name = %s
+      AND r.resource_name IN ('', units_gpuunit.resource_name)
+) AND NOT EXISTS (
+    SELECT FROM units_capacityrequest r
+    WHERE r.phase = 'Open' AND r.spec_name = %s
+      AND r.tenant_id = %s AND r.priority = %s AND r.is_preemptible = %s
+)
+"""
+"""The condition of a row of stock that no open request can use and whose lane is empty: part of
+each creation. Compiling the subqueries would take most of the time of the claim."""
+
 
 def requests_open(spec_name: str) -> QuerySet[CapacityRequest]:
     """Return the open requests of a GPU spec."""
@@ -67,26 +81,13 @@ def unless_queued(free: QuerySet[GpuUnit], spec_name: str) -> QuerySet[GpuUnit]:
     return free.exclude(Exists(requests_open(spec_name)))
 
 
-_UNWANTED: Final = """
-NOT EXISTS (
-    SELECT FROM units_capacityrequest r
-    WHERE r.phase = 'Open' AND r.spec_name = %s
-      AND r.resource_name IN ('', units_gpuunit.resource_name)
-) AND NOT EXISTS (
-    SELECT FROM units_capacityrequest r
-    WHERE r.phase = 'Open' AND r.spec_name = %s
-      AND r.tenant_id = %s AND r.priority = %s AND r.is_preemptible = %s
-)
-"""
-"""Part of each creation. Compiling the subqueries would take most of the time of the claim."""
-
-
 def unless_wanted(
     free: QuerySet[GpuUnit], spec_name: str, *, tenant: int, priority: int, is_preemptible: bool
 ) -> QuerySet[GpuUnit]:
     """Return the rows of `free` that no open request of the GPU spec can use.
 
-    None is left for a lane with an open request. The conditions are part of the statement that
+    The tenant, the priority and the preemptibility of the claim determine its lane: the claim gets
+    no row while a request of its lane is open. The conditions are part of the statement that
     selects the row, as in `unless_queued`. The order leaves these rows in any case; whether it
     leaves others is known only with the turn of the GPU spec.
     """
@@ -117,7 +118,7 @@ class SpecQueue:
         """Return the rows that a request may take that does not wait."""
         return left_over(self.requests, self.tenants, self.free, last, self._may_hold)
 
-    def only(
+    def restricted(
         self, free: QuerySet[GpuUnit], rows: Collection[int], request: QueueRequest
     ) -> QuerySet[GpuUnit]:
         """Return `free`, the claimable stock, with the condition that it is one of `rows`.
@@ -188,7 +189,7 @@ def _request(row: OpenRequest, gpus: int, fits: Mapping[str, frozenset[int]]) ->
         gpus=row.size * gpus,
         priority=row.priority,
         is_preemptible=row.is_preemptible,
-        asked_at=row.asked_at,
+        requested_at=row.requested_at,
         fits=fits.get(row.resource_name, frozenset()) if row.resource_name else None,
     )
 
@@ -257,11 +258,11 @@ def past_grants(spec_names: Collection[str]) -> Mapping[str, Sequence[PastGrant]
     age = Window(RowNumber(), partition_by="spec_name", order_by=newest_first)
     rows = granted.annotate(age=age).filter(age__lte=RECENT_GRANTS).order_by(newest_first)
     found: dict[str, list[PastGrant]] = {name: [] for name in spec_names}
-    for name, ahead, asked_at, at in rows.values_list(
-        "spec_name", "ahead", "asked_at", "granted_at"
+    for name, ahead, requested_at, at in rows.values_list(
+        "spec_name", "ahead", "requested_at", "granted_at"
     ):
         if at is not None:
-            found[name].append(PastGrant(ahead, (at - asked_at).total_seconds()))
+            found[name].append(PastGrant(ahead, (at - requested_at).total_seconds()))
     return found
 
 
@@ -293,9 +294,9 @@ def queued_specs() -> list[str]:
     return list(rows.values_list("spec_name", flat=True).distinct())
 
 
-def specs_of_requests(numbers: Collection[int]) -> list[str]:
+def specs_of_requests(request_ids: Collection[int]) -> list[str]:
     """Return the names of the GPU specs of requests, by the ids of the requests."""
-    rows = CapacityRequest.objects.filter(pk__in=numbers).order_by("spec_name")
+    rows = CapacityRequest.objects.filter(pk__in=request_ids).order_by("spec_name")
     return list(rows.values_list("spec_name", flat=True).distinct())
 
 

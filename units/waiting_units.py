@@ -22,10 +22,10 @@ def with_waits(rows: QuerySet[GpuUnit]) -> QuerySet[GpuUnit]:
     waiting = requests.filter(unit=OuterRef("pk"))
     # A group has one request, for all units that its operation still has to create.
     of_group = requests.filter(operation=OuterRef("operation"))
-    of_group_since = Case(When(uid="", then=Subquery(of_group.values("asked_at")[:1])))
+    of_group_since = Case(When(uid="", then=Subquery(of_group.values("requested_at")[:1])))
     spec = GpuSpec.objects.filter(name=OuterRef("spec_name")).values("gpu")
     return rows.annotate(  # type: ignore[no-redef]  # declared
-        waits_since=Coalesce(Subquery(waiting.values("asked_at")[:1]), of_group_since),
+        waits_since=Coalesce(Subquery(waiting.values("requested_at")[:1]), of_group_since),
         waits_preempted=Exists(waiting.filter(is_after_preemption=True)),
         waits_for_gpus=Coalesce(Subquery(spec), 0),
     )

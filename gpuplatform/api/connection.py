@@ -5,11 +5,11 @@ from typing import Final
 
 from rest_framework.request import Request
 
-HAS_LEFT_KEY: Final = "gpuplatform.has_left"
+IS_DISCONNECTED_KEY: Final = "gpuplatform.is_disconnected"
 """Key in the WSGI environment of a function that returns whether the client has disconnected."""
 
 
 def has_disconnected(request: Request) -> bool:
     """Return whether the client has closed its connection, or `False` if that is unknown."""
-    has_left: Callable[[], bool] | None = request.META.get(HAS_LEFT_KEY)
-    return has_left is not None and has_left()
+    is_disconnected: Callable[[], bool] | None = request.META.get(IS_DISCONNECTED_KEY)
+    return is_disconnected is not None and is_disconnected()

@@ -31,7 +31,7 @@ class QuotaValues(Reply):
     used: int = Field(description="Number in use.")
     releasing: int = Field(description="Part of `used` that is being released.")
     allowed: int = Field(description="Limit.")
-    asked: int = Field(description="Number that is requested.")
+    requested: int = Field(description="Number that is requested.")
 
 
 def _some_are_optional(schema: dict[str, Any]) -> None:

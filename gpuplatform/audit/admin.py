@@ -18,7 +18,7 @@ from gpuplatform.adminkit.display.age import age_html
 from gpuplatform.adminkit.display.badges import Shape, shape_badge
 from gpuplatform.adminkit.display.text import as_yaml, visible
 from gpuplatform.adminkit.display.urls import list_url, page_url
-from gpuplatform.adminkit.lists.filters import AgeFilter, ChoiceFilter, RecentValuesFilter
+from gpuplatform.adminkit.lists.filters import AgeFilter, ChoiceFilter, recent_values
 from gpuplatform.adminkit.lists.journal import register_observer
 from gpuplatform.adminkit.lists.model_admin import ObjectAdmin, column
 from gpuplatform.audit.exports import CSV_TYPE, csv_lines
@@ -50,38 +50,6 @@ class OutcomeFilter(ChoiceFilter):
     @override
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
         return [(str(value), str(label)) for value, label in Outcome.choices]
-
-
-class TenantFilter(RecentValuesFilter):
-    """A filter by tenant."""
-
-    title = "tenant"
-    parameter_name = "tenant"
-    fields = ("tenant",)
-
-
-class ActorFilter(RecentValuesFilter):
-    """A filter by actor."""
-
-    title = "actor"
-    parameter_name = "actor"
-    fields = ("actor",)
-
-
-class KindFilter(RecentValuesFilter):
-    """A filter by the kind of the object."""
-
-    title = "kind"
-    parameter_name = "kind"
-    fields = ("object_kind",)
-
-
-class VerbFilter(RecentValuesFilter):
-    """A filter by verb."""
-
-    title = "verb"
-    parameter_name = "verb"
-    fields = ("verb",)
 
 
 class AtFilter(AgeFilter):
@@ -127,7 +95,14 @@ class AuditAdmin(ObjectAdmin):
         *("address_column", "details_column", "since"),
     )
     list_display_links = ("verb_column",)
-    list_filter = (OutcomeFilter, VerbFilter, KindFilter, TenantFilter, ActorFilter, AtFilter)
+    list_filter = (
+        OutcomeFilter,
+        recent_values("verb", "verb"),
+        recent_values("kind", "object_kind"),
+        recent_values("tenant", "tenant"),
+        recent_values("actor", "actor"),
+        AtFilter,
+    )
     search_fields = ("object_name",)
     search_help_text = "exact name of an object"
     row_nouns = "entry,entries"

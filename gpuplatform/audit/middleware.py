@@ -11,7 +11,7 @@ from django.http.response import HttpResponseBase
 
 from gpuplatform.api.middleware import is_api_path
 from gpuplatform.api.request_log import TENANT_KEY
-from gpuplatform.audit.core.routes import asked, is_rejection
+from gpuplatform.audit.core.routes import is_rejection, requested_action
 from gpuplatform.audit.models import Outcome
 from gpuplatform.audit.origin import address_of, coming_from, current_address
 from gpuplatform.audit.services.anonymous import is_recorded
@@ -62,7 +62,7 @@ def _rejection(request: HttpRequest, response: HttpResponseBase) -> Entry:
             code=code,
         )
     match = request.resolver_match
-    what = asked((match.url_name if match else "") or "", request.method or "")
+    what = requested_action((match.url_name if match else "") or "", request.method or "")
     path = match.kwargs if match else {}
     return Entry(
         outcome=Outcome.REJECTED,

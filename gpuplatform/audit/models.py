@@ -47,7 +47,7 @@ class AuditEntry(models.Model):
     trace_id = models.CharField(
         max_length=128, blank=True, help_text="The traceID of the request."
     )
-    verb = models.CharField(max_length=32, help_text="What the actor asked for, such as create.")
+    verb = models.CharField(max_length=32, help_text="The requested action, such as create.")
     object_kind = models.CharField(max_length=64, blank=True, help_text="Kind of the object.")
     object_namespace = models.CharField(
         max_length=63, blank=True, help_text="Namespace of the object."

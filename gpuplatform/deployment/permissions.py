@@ -321,8 +321,8 @@ def _role(
 
 
 def _role_name(account: Account, place: Place) -> str:
-    is_alone = place in {Place.CLUSTER, Place.SYSTEM}
-    return account.name if is_alone else f"{account.name}-{place}"
+    has_suffix = place not in {Place.CLUSTER, Place.SYSTEM}
+    return f"{account.name}-{place}" if has_suffix else account.name
 
 
 def _subject(

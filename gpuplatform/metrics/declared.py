@@ -80,8 +80,8 @@ OPERATIONS_ENDED: Final = Metric(
     "Number of operations that have ended, by phase.",
     ("kind", "phase"),
 )
-TASK_FAULTS: Final = Metric(
-    "gpuplatform_task_faults_total",
+TASK_ERRORS: Final = Metric(
+    "gpuplatform_task_errors_total",
     Type.COUNTER,
     "Number of Celery tasks that raised an unexpected exception.",
     ("task",),
@@ -108,8 +108,8 @@ WATCH_AGE: Final = Metric(
     "Duration in seconds since the leader received a list or an event of a kind.",
     ("kind",),
 )
-STATE_IS_READ: Final = Metric(
-    "gpuplatform_state_is_read",
+DATABASE_UP: Final = Metric(
+    "gpuplatform_database_up",
     Type.GAUGE,
     "Whether the database responded to this scrape (1). If not (0), its metrics are absent.",
 )
@@ -191,8 +191,8 @@ PART_UP: Final = Metric(
     "Whether a process has a recent heartbeat (1) or not (0). Absent for disabled processes.",
     ("part",),
 )
-CLAIMS_REFUSED: Final = Metric(
-    "gpuplatform_claims_refused_total",
+CLAIMS_REJECTED: Final = Metric(
+    "gpuplatform_claims_rejected_total",
     Type.COUNTER,
     "Number of requests and operations that failed because no stock was available.",
     ("kind",),

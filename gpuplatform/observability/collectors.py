@@ -45,7 +45,7 @@ class WatchingProcess(LeaderProcess, Protocol):
 def state_values() -> Iterator[tuple[Metric, Values]]:
     """Yield the metrics from the database and the broker, unless they do not respond."""
     state, queues = read_state(), queue_lengths()
-    yield declared.STATE_IS_READ, {(): float(state is not None)}
+    yield declared.DATABASE_UP, {(): float(state is not None)}
     if state is not None:
         yield from _database_values(state)
     yield declared.BROKER_UP, {(): float(queues is not None)}

@@ -41,8 +41,8 @@ from gpuplatform.adminkit.lists.filters import (
     ChoiceFilter,
     CreatedFilter,
     PhaseTabs,
-    RecentValuesFilter,
     TenantFilter,
+    recent_values,
 )
 from gpuplatform.adminkit.lists.model_admin import ModelAdmin
 from gpuplatform.adminkit.lists.objects import object_url, page_of_kind
@@ -75,23 +75,6 @@ RETRYABLE = "Retry the operation, or repeat the request with a new operationID."
 BY_PLATFORM = "the platform"
 AUTOMATIC = "The platform retries automatically."
 CORRECT = "Correct the request and send it with a new operationID."
-
-
-class ReasonFilter(RecentValuesFilter):
-    """The reason why an operation waits or failed."""
-
-    title = "reason"
-    parameter_name = "reason"
-    fields = ("reason", "error_code")
-    are_reasons = True
-
-
-class NamespaceFilter(RecentValuesFilter):
-    """The namespace of the object of an operation."""
-
-    title = "namespace"
-    parameter_name = "namespace"
-    fields = ("object_namespace",)
 
 
 class KindFilter(ChoiceFilter):
@@ -132,9 +115,9 @@ class OperationAdmin(ClusterSectionAdmin):
     list_display_links = ("job_column",)
     list_filter = (
         KindFilter,
-        ReasonFilter,
+        recent_values("reason", "reason", "error_code", are_reasons=True),
         TenantFilter,
-        NamespaceFilter,
+        recent_values("namespace", "object_namespace"),
         CreatedFilter,
         PhaseTabs,
     )

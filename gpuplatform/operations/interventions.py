@@ -38,6 +38,7 @@ from gpuplatform.operations.selectors import next_after
 from gpuplatform.operations.services import (
     ENDED,
     Accepted,
+    Admission,
     OperationTask,
     Request,
     check_writable,
@@ -122,7 +123,7 @@ def operation_cancel(*, operation: Operation, operation_id: str) -> Accepted:
         namespace=operation.tenant.namespace,
         name=operation.operation_id,
         payload={},
-        only_releases=True,
+        admission=Admission.ALWAYS,
     )
     return operation_accept(request, prepare=prepare)
 

@@ -139,8 +139,8 @@ class OperationWait(ExplainedReason):
             "Wait. The cancellation ends automatically.",
         ),
     )
-    LEFTOVER_IN_THE_WAY = (
-        "LeftoverInTheWay",
+    LEFTOVER_CONFLICT = (
+        "LeftoverConflict",
         Explanation(
             "A late write of an ended operation created an object with the same name.",
             "Wait. The platform deletes the leftover object.",

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
-from enum import StrEnum
+from enum import Enum, StrEnum
 from types import MappingProxyType
 from typing import Any
 
@@ -27,7 +27,7 @@ from gpuplatform.errors import FieldError, NameConflict, OperationConflict, Reco
 from gpuplatform.kube.errors import ClusterUnavailable
 from gpuplatform.kube.kinds import Manifest
 from gpuplatform.kube.modes import get_cluster
-from gpuplatform.locks import take_turn, take_turn_behind
+from gpuplatform.locks import take_turn, take_turn_sharing
 from gpuplatform.operations.hashing import HASH_VERSION, request_hash
 from gpuplatform.operations.models import Operation
 from gpuplatform.operations.phases import ENDED_PHASES, OPEN_PHASES, OperationPhase
@@ -45,7 +45,7 @@ from gpuplatform.tenancy.actor import current_actor
 from gpuplatform.tenancy.locks import share_tenant
 from gpuplatform.tenancy.models import Tenant
 from gpuplatform.tenancy.phases import TenantPhase
-from gpuplatform.tenancy.quota import Ask, Usage, gate_of, limits_of, quota_check
+from gpuplatform.tenancy.quota import QuotaRequest, Usage, change_turn, limits_of, quota_check
 from gpuplatform.tenancy.resources import Resource
 from gpuplatform.tenancy.selectors import tenant_suspended
 
@@ -72,6 +72,17 @@ class OperationTask(StrEnum):
     PRUNE = "operations.prune_operations"
 
 
+class Admission(Enum):
+    """The condition on which an operation of a tenant is accepted."""
+
+    ALWAYS = "always"
+    """Also of an inactive tenant: the operation only ends or releases something."""
+    ACTIVE = "active"
+    """The tenant is active. The operation is one of an operator, to which limits do not apply."""
+    WITHIN_LIMITS = "within_limits"
+    """The tenant is active and below its limits: the operation starts or changes something."""
+
+
 @dataclass(frozen=True, slots=True)
 class Request:
     """A normalized write request."""
@@ -85,11 +96,7 @@ class Request:
     payload: Mapping[str, Any] = field(default_factory=dict)
     urgency: Urgency = Urgency.NEXT
     """Priority of the operation in the queue."""
-    only_releases: bool = False
-    """Whether the request only ends something, so that an inactive tenant may have it accepted."""
-    is_limited: bool = False
-    """Whether the limits of the tenant apply: to operations of tenants that start or change
-    something. They never apply to an operation that releases something, or of an operator."""
+    admission: Admission = Admission.ACTIVE
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,8 +272,8 @@ def _accept_new(
         # without the turn, a higher id could be committed first.
         place = (request.object_kind, request.namespace, request.name)
         if is_first:
-            take_turn_behind(gate_of(request.tenant.pk), _turn_of_object(*place))
-        else:  # The transaction may hold locks, with which it must not wait for the gate.
+            take_turn_sharing(change_turn(request.tenant.pk), _turn_of_object(*place))
+        else:  # The transaction may hold locks, with which it must not wait for a change.
             take_turn_of_object(*place)
         if turn:
             take_turn(turn)
@@ -275,9 +282,9 @@ def _accept_new(
         operation = _insert(request)
         if operation is None:
             return None
-        if phase != TenantPhase.ACTIVE and not request.only_releases:
+        if phase != TenantPhase.ACTIVE and request.admission is not Admission.ALWAYS:
             raise tenant_suspended(request.tenant)
-        if request.is_limited:
+        if request.admission is Admission.WITHIN_LIMITS:
             _check_limits(operation)
         operation.object_row = prepare(operation)
         Operation.objects.filter(id=operation.pk).update(object_row=operation.object_row)
@@ -286,6 +293,12 @@ def _accept_new(
             OperationTask.RUN, operation.pk, queue=Queue.OPERATIONS, urgency=request.urgency
         )
         return operation
+
+
+def set_progress_total(operation: Operation, number: int) -> None:
+    """Set the number of objects that an operation changes. `prepare` of its request calls it."""
+    operation.progress_total = number
+    Operation.objects.filter(pk=operation.pk).update(progress_total=number)
 
 
 def _audit_entry(request: Request, operation: Operation) -> Entry:
@@ -319,7 +332,7 @@ def _check_limits(operation: Operation) -> None:
         return Usage(others.exclude(pk=operation.pk).count())
 
     operation.limits = limits_of(tenant.pk)
-    quota_check(tenant, operation.limits, [Ask(Resource.OPEN_OPERATIONS, 1, count)])
+    quota_check(tenant, operation.limits, [QuotaRequest(Resource.OPEN_OPERATIONS, 1, count)])
 
 
 def _expected_hash(request: Request, version: int) -> str | None:

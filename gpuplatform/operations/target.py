@@ -152,7 +152,7 @@ class Target(Generic[RowT]):
             return Done(found)
         if is_leftover(found, operation_of(found)):
             return Waiting(
-                OperationWait.LEFTOVER_IN_THE_WAY,
+                OperationWait.LEFTOVER_CONFLICT,
                 "An ended operation created an object with the name. The platform deletes it.",
                 LEFTOVER_SECONDS,
             )

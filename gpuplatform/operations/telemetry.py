@@ -8,7 +8,7 @@ from gpuplatform import clock
 from gpuplatform.errors import InsufficientCapacity
 from gpuplatform.metrics.declared import (
     CLAIM_SECONDS,
-    CLAIMS_REFUSED,
+    CLAIMS_REJECTED,
     OPERATIONS_ENDED,
     SUCCESS_SECONDS,
 )
@@ -37,7 +37,7 @@ def operation_ended(operation: Operation, phase: OperationPhase, code: str = "")
     if phase == OperationPhase.SUCCEEDED:
         observe(SUCCESS_SECONDS, seconds, kind=operation.kind)
     if code == InsufficientCapacity.code:
-        count(CLAIMS_REFUSED, kind=operation.kind)
+        count(CLAIMS_REJECTED, kind=operation.kind)
     outcome = {"phase": phase.value, "code": code}
     logger.info("operation ended", extra={**_fields(operation, seconds), **outcome})
 

@@ -6,7 +6,7 @@ from celery import Task, signals
 from django.db import Error as DatabaseFault
 from django.db import close_old_connections
 
-from gpuplatform.metrics.declared import TASK_FAULTS
+from gpuplatform.metrics.declared import TASK_ERRORS
 from gpuplatform.metrics.recorder import count
 from gpuplatform.queueing import SCHEDULE_HEADER
 from gpuplatform.samples.services import run_began, run_ended
@@ -50,4 +50,4 @@ def record_end(
 @signals.task_failure.connect
 def count_failure(sender: "Task[..., object]", **_: object) -> None:
     """Count a task that raised an exception. Celery logs the exception."""
-    count(TASK_FAULTS, task=str(sender.name))
+    count(TASK_ERRORS, task=str(sender.name))

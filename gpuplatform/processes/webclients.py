@@ -35,7 +35,7 @@ class Client(Protocol):
     def has_begun(self) -> bool:
         """Return whether the client has sent a part of its next request."""
 
-    def give_up(self, wait: Wait) -> None:
+    def end_wait(self, wait: Wait) -> None:
         """Close the connection, whose client made the server wait too long."""
 
 
@@ -133,4 +133,4 @@ class Clients:
     def _close(self, client: Client) -> None:
         wait = self._waiting[client].wait
         self.leave(client)
-        client.give_up(wait)
+        client.end_wait(wait)

@@ -17,7 +17,7 @@ from io import BytesIO
 from typing import IO, TYPE_CHECKING, Any, Final, cast
 from urllib.parse import unquote_to_bytes
 
-from gpuplatform.api.connection import HAS_LEFT_KEY
+from gpuplatform.api.connection import IS_DISCONNECTED_KEY
 from gpuplatform.api.parsers import MAX_BODY_BYTES
 from gpuplatform.api.request_log import PROBES
 from gpuplatform.processes.webclients import Client, Clients, Wait
@@ -59,7 +59,7 @@ class StreamBody:
     def __init__(self, body: Iterable[bytes]) -> None:
         self._body = body
         self._parts = iter(body)
-        self._lock = threading.Lock()  # The client can leave while a thread reads.
+        self._lock = threading.Lock()  # The client can disconnect while a thread reads.
 
     def read(self, size: int) -> bytes:
         """Return the next parts, which together have at least `size` bytes, or the rest."""
@@ -161,7 +161,7 @@ class Front:
         while len(body) <= MAX_BODY_BYTES:
             message = await receive()
             if message["type"] != "http.request":
-                connection.give_up(Wait.BODY)
+                connection.end_wait(Wait.BODY)
                 return None, False
             chunk = message.get("body", b"")
             body += chunk
@@ -173,8 +173,8 @@ class Front:
 
     async def _call(self, environ: "WSGIEnvironment", receive: Receive | None) -> _Response:
         """Run the application in a thread. It is not started if the client disconnects first."""
-        has_left = threading.Event()
-        environ[HAS_LEFT_KEY] = has_left.is_set
+        is_disconnected = threading.Event()
+        environ[IS_DISCONNECTED_KEY] = is_disconnected.is_set
         is_probe = environ["PATH_INFO"] in PROBES
         threads = self._probe_threads if is_probe else self._threads
         running = threads.submit(self._run, environ)
@@ -182,7 +182,7 @@ class Front:
         async def watch(receive: Receive) -> None:
             while (await receive())["type"] != "http.disconnect":
                 pass
-            has_left.set()
+            is_disconnected.set()
             running.cancel()
 
         watcher = asyncio.create_task(watch(receive)) if receive else None

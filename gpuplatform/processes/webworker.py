@@ -67,7 +67,7 @@ class Connection(ASGIProtocol):  # type: ignore[misc]  # gunicorn has no types
         self.worker.clients.leave(self)
         super().connection_lost(exc)
 
-    def give_up(self, wait: Wait) -> None:
+    def end_wait(self, wait: Wait) -> None:
         """Close the connection, whose client made the server wait too long."""
         if self.transport is None or self._closed:
             return

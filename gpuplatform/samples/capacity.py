@@ -88,7 +88,7 @@ class ProductCapacity(_Value):
     allocatable: int = 0
     free: int = 0
     """Number of allocatable GPUs that no pod holds."""
-    free_closed: int = 0
+    free_unschedulable: int = 0
     """The part of `free` on nodes that accept no pods, for example cordoned ones."""
     largest_free: int = 0
     """Largest number of free GPUs of one node that accepts pods."""

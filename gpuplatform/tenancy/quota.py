@@ -28,11 +28,11 @@ class Usage(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
+class QuotaRequest:
     """What a transaction needs of a resource, in addition to what `count` returns."""
 
     resource: str
-    asked: int
+    requested: int
     count: Callable[[], Usage]
 
 
@@ -98,9 +98,9 @@ def limits_of(tenant: int) -> dict[str, int]:
         return dict(cursor.fetchall())
 
 
-def gate_of(tenant: int) -> str:
-    """Return the key of the gate that a change of limits closes. It only keeps the order."""
-    return f"TenantGate/{tenant}"
+def change_turn(tenant: int) -> str:
+    """Return the key of the turn that a change of the tenant takes and its operations share."""
+    return f"TenantChange/{tenant}"
 
 
 def tenant_lock(tenant: int) -> TenantPhase:
@@ -114,18 +114,20 @@ def tenant_lock(tenant: int) -> TenantPhase:
     return TenantPhase(phase)
 
 
-def quota_check(tenant: Tenant, limits: Mapping[str, int], asks: Iterable[Ask]) -> None:
+def quota_check(
+    tenant: Tenant, limits: Mapping[str, int], requests: Iterable[QuotaRequest]
+) -> None:
     """Check that a tenant may use more of some resources, and keep that until the commit.
 
     Args:
         tenant: The tenant, to which a row of this transaction refers.
         limits: Its limits, read after that row was inserted.
-        asks: What the transaction needs. Resources without a limit are not counted.
+        requests: What the transaction needs. Resources without a limit are not counted.
 
     Raises:
         QuotaExceeded: If a limit does not allow it.
     """
-    limited = [one for one in asks if one.resource in limits]
+    limited = [one for one in requests if one.resource in limits]
     if not limited:
         return
     tenant_lock(tenant.pk)
@@ -149,12 +151,12 @@ def quota_exceeded(tenant: Tenant, shortages: Sequence[QuotaShortage]) -> QuotaE
 def _text(shortage: QuotaShortage) -> str:
     return (
         f"{shortage.used} used, {shortage.releasing} being released, {shortage.allowed} allowed,"
-        f" {shortage.asked} requested"
+        f" {shortage.requested} requested"
     )
 
 
-def _shortage(ask: Ask, allowed: int) -> QuotaShortage | None:
-    usage = ask.count()
-    if usage.used + ask.asked <= allowed:
+def _shortage(request: QuotaRequest, allowed: int) -> QuotaShortage | None:
+    usage = request.count()
+    if usage.used + request.requested <= allowed:
         return None
-    return QuotaShortage(ask.resource, *usage, allowed, ask.asked)
+    return QuotaShortage(request.resource, *usage, allowed, request.requested)

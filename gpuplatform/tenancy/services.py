@@ -17,14 +17,14 @@ from django.db.models.functions import Now
 
 from gpuplatform import clock
 from gpuplatform.errors import FieldError, NameConflict
-from gpuplatform.locks import close_gate
+from gpuplatform.locks import take_turn
 from gpuplatform.tenancy.limit_models import TenantLimit
 from gpuplatform.tenancy.models import ApiToken, Membership, Tenant
 from gpuplatform.tenancy.permissions import Role
 from gpuplatform.tenancy.quota import (
-    Ask,
+    QuotaRequest,
     Usage,
-    gate_of,
+    change_turn,
     limits_changed,
     limits_of,
     quota_check,
@@ -51,10 +51,11 @@ def tenant_lock_for_change(tenant: Tenant) -> None:
     """Lock a tenant `FOR UPDATE`, as the first step of a transaction.
 
     The lock waits for all transactions that have inserted a row that refers to the tenant, whether
-    it has limits or not. Two transactions that insert first would deadlock. The gate prevents
-    further transactions from inserting such rows while this one waits.
+    it has limits or not. Two transactions that insert first would deadlock. PostgreSQL grants the
+    locks of foreign keys even if another transaction waits for the row. The turn prevents further
+    transactions from inserting such rows while this one waits.
     """
-    close_gate(gate_of(tenant.pk))
+    take_turn(change_turn(tenant.pk))
     list(Tenant.objects.select_for_update(of=("self",)).filter(pk=tenant.pk).values_list("pk"))
 
 
@@ -143,7 +144,7 @@ def _check_tokens(token: ApiToken) -> None:
         others = ApiToken.objects.filter(tokens_active(), tenant=tenant)
         return Usage(others.exclude(pk=token.pk).count())
 
-    quota_check(tenant, limits_of(tenant.pk), [Ask(Resource.TOKENS, 1, count)])
+    quota_check(tenant, limits_of(tenant.pk), [QuotaRequest(Resource.TOKENS, 1, count)])
 
 
 def token_used(secret: str) -> ApiToken | None:

@@ -12,9 +12,10 @@ from django.db.models.functions import Now
 from gpuplatform.kube.client import Cluster
 from gpuplatform.kube.kinds import GPU_UNIT, NAMESPACE
 from gpuplatform.operations.provenance import TENANT_ANNOTATION, annotations, has_marks
+from gpuplatform.operations.selectors import has_open_operations
 from gpuplatform.tenancy.models import Tenant
 from gpuplatform.tenants.core.namespaces import TenantView, phase_of, tenant_in
-from gpuplatform.tenants.services.tenants import open_operations
+from gpuplatform.tenants.names import TENANT_KIND
 from gpuplatform.workloads.labels import TENANT_LABEL
 from units.phases import UnitRole, role_of
 
@@ -54,7 +55,7 @@ def _recover(view: TenantView, *, dry_run: bool) -> Iterator[str]:
     if row.namespace != view.namespace:
         yield f"{place} has its label, but the tenant has the namespace {row.namespace}"
         return
-    if open_operations(row):
+    if has_open_operations(TENANT_KIND, "", row.name):
         yield f"{place}: an operation on the tenant is open and continues"
         return
     settings: dict[str, Any] = {

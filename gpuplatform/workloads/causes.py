@@ -17,7 +17,7 @@ class StartupCause(StrEnum):
 
     UNSCHEDULABLE = "Unschedulable"
     POD_REJECTED = "PodRejected"
-    NODE_REFUSED = "NodeRefused"
+    REJECTED_BY_NODE = "RejectedByNode"
     EVICTED = "Evicted"
     IMAGE_PULL_FAILED = "ImagePullFailed"
     CONTAINER_CREATE_FAILED = "ContainerCreateFailed"
@@ -42,7 +42,7 @@ TRANSIENT: Final = frozenset(
     {
         StartupCause.UNSCHEDULABLE,
         StartupCause.POD_REJECTED,
-        StartupCause.NODE_REFUSED,
+        StartupCause.REJECTED_BY_NODE,
         StartupCause.EVICTED,
         StartupCause.NODE_UNREACHABLE,
         StartupCause.NOT_READY,
@@ -73,7 +73,7 @@ FAILURE_CAUSES: Final[Mapping[str, Explanation]] = MappingProxyType(
             " policy.",
             title="Pod rejected",
         ),
-        StartupCause.NODE_REFUSED: Explanation(
+        StartupCause.REJECTED_BY_NODE: Explanation(
             "The kubelet of the assigned node rejected the pod.",
             "Check the node. A replacement pod is created automatically.",
             title="Rejected by the node",

@@ -131,7 +131,7 @@ class PodRequirements:
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class NodeRejection:
     """The reason for which a node does not accept a pod."""
 
     cause: StartupCause
@@ -139,7 +139,9 @@ class Refusal:
     """A clause about the node."""
 
 
-def would_take(node: NodeState, pod: PodRequirements, room: Mapping[str, int]) -> Refusal | None:
+def node_rejection(
+    node: NodeState, pod: PodRequirements, room: Mapping[str, int]
+) -> NodeRejection | None:
     """Return the reason for which `node` does not accept `pod` now, or `None` if it accepts it.
 
     Args:
@@ -149,10 +151,14 @@ def would_take(node: NodeState, pod: PodRequirements, room: Mapping[str, int]) -
             and what the pod that it replaces holds. It is negative if the pods of the node hold
             more than the node offers.
     """
-    return _state_refusal(node, pod) or _label_refusal(node, pod) or _room_refusal(node, pod, room)
+    return (
+        _state_rejection(node, pod)
+        or _label_rejection(node, pod)
+        or _room_rejection(node, pod, room)
+    )
 
 
-def _state_refusal(node: NodeState, pod: PodRequirements) -> Refusal | None:
+def _state_rejection(node: NodeState, pod: PodRequirements) -> NodeRejection | None:
     name = f"node '{node.name}'"
     cordon = Taint(CORDONED_TAINT, "NoSchedule")
     pressures = ", ".join(node.pressures)
@@ -168,15 +174,15 @@ def _state_refusal(node: NodeState, pod: PodRequirements) -> Refusal | None:
     )
     for is_so, cause, what in states:
         if is_so:
-            return Refusal(cause, f"{name} {what}")
+            return NodeRejection(cause, f"{name} {what}")
     taint = next((one for one in node.taints if not _tolerates(pod, one)), None)
     if taint is None:
         return None
     clause = f"{name} has the taint {taint}, which the unit does not tolerate"
-    return Refusal(_cause_of(taint), clause)
+    return NodeRejection(_cause_of(taint), clause)
 
 
-def _label_refusal(node: NodeState, pod: PodRequirements) -> Refusal | None:
+def _label_rejection(node: NodeState, pod: PodRequirements) -> NodeRejection | None:
     for key, value in sorted(pod.node_selector.items()):
         found = node.labels.get(key)
         if found != value:
@@ -184,19 +190,19 @@ def _label_refusal(node: NodeState, pod: PodRequirements) -> Refusal | None:
             clause = (
                 f"the placement requires the label {key}={value}, and node '{node.name}' {has}"
             )
-            return Refusal(StartupCause.NODE_LABELS_DIFFER, clause)
+            return NodeRejection(StartupCause.NODE_LABELS_DIFFER, clause)
     return None
 
 
-def _room_refusal(
+def _room_rejection(
     node: NodeState, pod: PodRequirements, room: Mapping[str, int]
-) -> Refusal | None:
+) -> NodeRejection | None:
     for resource, wanted in sorted(pod.resources.items()):
         if room.get(resource, 0) < wanted:
             what = "GPUs" if resource == GPU_RESOURCE else resource
             offered = node.gpus.get(resource, 0)
             clause = f"node '{node.name}' offers {offered} {what}, which its other pods hold"
-            return Refusal(StartupCause.GPUS_MISSING, clause)
+            return NodeRejection(StartupCause.GPUS_MISSING, clause)
     return None
 
 

@@ -242,7 +242,7 @@ def _current(pods: Sequence[Manifest]) -> list[Manifest]:
 
 
 def _is_rejected(failure: StartupFailure | None) -> bool:
-    return failure is not None and failure.cause == StartupCause.NODE_REFUSED
+    return failure is not None and failure.cause == StartupCause.REJECTED_BY_NODE
 
 
 def _in_grace(
@@ -325,7 +325,7 @@ def _pod_failure(pod: Manifest) -> StartupFailure | None:
     if field(pod, "status", "phase") != "Failed":
         return None
     reason, text = (str(pod["status"].get(key) or "") for key in ("reason", "message"))
-    cause = StartupCause.NODE_REFUSED if reason else StartupCause.POD_FAILED
+    cause = StartupCause.REJECTED_BY_NODE if reason else StartupCause.POD_FAILED
     if reason in _EVICTIONS:
         cause = StartupCause.EVICTED
     return of_pod(pod, _failure(cause, text or reason or "the pod failed"))

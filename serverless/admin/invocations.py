@@ -14,7 +14,12 @@ from gpuplatform.adminkit.actions.model_admin import ActionAdmin
 from gpuplatform.adminkit.detail.panels import Detail, RelatedRow
 from gpuplatform.adminkit.display.causes import cause_of, title_of
 from gpuplatform.adminkit.display.text import message_html, visible
-from gpuplatform.adminkit.lists.filters import PhaseTabs, RecentValuesFilter, TenantFilter
+from gpuplatform.adminkit.lists.filters import (
+    PhaseTabs,
+    RecentValuesFilter,
+    TenantFilter,
+    recent_values,
+)
 from gpuplatform.adminkit.lists.model_admin import ModelAdmin, column
 from gpuplatform.audit.services.entries import page_read
 from serverless.admin.actions import INVOCATION_ACTIONS
@@ -28,14 +33,6 @@ from serverless.admin.lines import (
 from serverless.admin.webhooks import WebhookFilter
 from serverless.models import Invocation
 from serverless.services.names import INVOCATION_KIND
-
-
-class FunctionFilter(RecentValuesFilter):
-    """A filter by function."""
-
-    title = "function"
-    parameter_name = "function"
-    fields = ("function__request_id",)
 
 
 class FailureFilter(RecentValuesFilter):
@@ -92,7 +89,13 @@ class InvocationAdmin(ActionAdmin):
         "since",
     )
     list_display_links = ("id_column",)
-    list_filter = (FunctionFilter, FailureFilter, WebhookFilter, TenantFilter, StateTabs)
+    list_filter = (
+        recent_values("function", "function__request_id"),
+        FailureFilter,
+        WebhookFilter,
+        TenantFilter,
+        StateTabs,
+    )
     search_fields = ("invocation_id",)
     search_help_text = "invocationID"
 

@@ -230,11 +230,11 @@ class Invocations(ApiView):
         tenant = caller.tenant
         result = invocation_accept(tenant=tenant, body=body)
         row, is_sync = result.invocation, body.mode == "sync"
-        has_left = partial(has_disconnected, request)
+        is_disconnected = partial(has_disconnected, request)
         headers = {"Location": f"{_ADDRESS}/{row.invocation_id}"}
         is_done = result.is_replay
         if is_sync:
-            retry_seconds = wait_for_end(row, has_left)
+            retry_seconds = wait_for_end(row, is_disconnected)
             # The row can have changed during the wait.
             row = invocation_with(Invocation.objects.all(), tenant, row.invocation_id)
             is_done = row.state not in OPEN_STATES

@@ -13,7 +13,7 @@ MARGIN_SECONDS: Final = 5.0
 """Time in seconds, in addition to the timeout, for the queue and the result store."""
 
 
-def wait_for_end(row: Invocation, has_caller_left: Callable[[], bool]) -> int:
+def wait_for_end(row: Invocation, has_caller_disconnected: Callable[[], bool]) -> int:
     """Wait until the invocation ends or the time limit is reached.
 
     Return the seconds after which the caller can try again, if no seat was free; otherwise 0.
@@ -25,7 +25,7 @@ def wait_for_end(row: Invocation, has_caller_left: Callable[[], bool]) -> int:
     def is_over() -> bool:
         if not still_open.exists():
             return True
-        if not has_caller_left():
+        if not has_caller_disconnected():
             return False
         invocation_drop(row)
         return True  # The response has no receiver.

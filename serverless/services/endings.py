@@ -73,7 +73,7 @@ def invocation_drop(row: Invocation) -> int:
     )
     text = "The caller closed the connection before a worker started the invocation."
     text = f"{text} {_waited_for(row.function)}"
-    return _end(rows, InvocationState.EXPIRED, text, FailureClass.CALLER_LEFT)
+    return _end(rows, InvocationState.EXPIRED, text, FailureClass.CALLER_DISCONNECTED)
 
 
 def expired_messages(limit: int) -> QuerySet[Invocation]:

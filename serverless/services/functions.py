@@ -13,6 +13,7 @@ from gpuplatform.lifecycle.transition import transition
 from gpuplatform.operations.models import Operation
 from gpuplatform.operations.services import (
     Accepted,
+    Admission,
     Request,
     name_conflict,
     operation_accept,
@@ -20,7 +21,7 @@ from gpuplatform.operations.services import (
 )
 from gpuplatform.operations.versions import IF_MATCH, stale
 from gpuplatform.tenancy.models import Tenant
-from gpuplatform.tenancy.quota import Ask, Usage, quota_check
+from gpuplatform.tenancy.quota import QuotaRequest, Usage, quota_check
 from gpuplatform.tenancy.resources import Resource
 from inventory.selectors import spec_requested
 from serverless.core.spec import FunctionSpec
@@ -46,7 +47,7 @@ def function_create(*, tenant: Tenant, body: FunctionCreate) -> Accepted:
         return functions_used([tenant.pk]).get(tenant.pk, Usage())
 
     def prepare(operation: Operation) -> int:
-        quota_check(tenant, operation.limits, [Ask(Resource.FUNCTIONS, 1, count)])
+        quota_check(tenant, operation.limits, [QuotaRequest(Resource.FUNCTIONS, 1, count)])
         spec = body.spec()
         spec_requested(spec.spec_name)
         row = Function(
@@ -63,7 +64,9 @@ def function_create(*, tenant: Tenant, body: FunctionCreate) -> Accepted:
 
     place = (FUNCTION_KIND, tenant.namespace, body.request_id)
     kind, payload = ServerlessOperation.CREATE, body.payload()
-    request = Request(tenant, body.operation_id, kind, *place, payload=payload, is_limited=True)
+    request = Request(
+        tenant, body.operation_id, kind, *place, payload=payload, admission=Admission.WITHIN_LIMITS
+    )
     return operation_accept(request, prepare=prepare)
 
 
@@ -191,14 +194,14 @@ def _accept(
         return function.pk
 
     place = (FUNCTION_KIND, tenant.namespace, request_id)
+    is_deletion = kind is ServerlessOperation.DELETE
     request = Request(
         tenant,
         operation_id,
         kind,
         *place,
         payload=payload or {},
-        is_limited=kind != ServerlessOperation.DELETE,
-        only_releases=kind == ServerlessOperation.DELETE,
+        admission=Admission.ALWAYS if is_deletion else Admission.WITHIN_LIMITS,
     )
     return operation_accept(request, prepare=prepare, locks=lock)
 

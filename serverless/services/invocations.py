@@ -16,10 +16,16 @@ from gpuplatform.errors import OperationConflict, PhaseConflict, Throttled
 from gpuplatform.lifecycle.transition import transition
 from gpuplatform.operations.hashing import request_hash
 from gpuplatform.operations.models import Operation
-from gpuplatform.operations.services import Accepted, Request, check_writable, operation_accept
+from gpuplatform.operations.services import (
+    Accepted,
+    Admission,
+    Request,
+    check_writable,
+    operation_accept,
+)
 from gpuplatform.tenancy.locks import share_active_tenant
 from gpuplatform.tenancy.models import Tenant
-from gpuplatform.tenancy.quota import Ask, Usage, limits_of, quota_check
+from gpuplatform.tenancy.quota import QuotaRequest, Usage, limits_of, quota_check
 from gpuplatform.tenancy.resources import Resource
 from serverless.models import OPEN, Function, Invocation
 from serverless.phases import INVOCATION_TRANSITIONS, FailureClass, InvocationMode, InvocationState
@@ -181,7 +187,7 @@ def _check_limits(tenant: Tenant, invocation: int) -> None:
         others = Invocation.objects.filter(OPEN, tenant=tenant).exclude(pk=invocation)
         return Usage(others.count())
 
-    quota_check(tenant, limits_of(tenant.pk), [Ask(Resource.OPEN_INVOCATIONS, 1, count)])
+    quota_check(tenant, limits_of(tenant.pk), [QuotaRequest(Resource.OPEN_INVOCATIONS, 1, count)])
 
 
 def _known(tenant: Tenant, invocation_id: str, digest: str) -> AcceptedInvocation | None:
@@ -215,9 +221,9 @@ def _repeated(tenant: Tenant, invocation_id: str, digest: str) -> AcceptedInvoca
     if known is None or known.invocation.mode != InvocationMode.SYNC:
         return known
     row = known.invocation
-    dropped = Invocation.objects.filter(pk=row.pk, failure_class=FailureClass.CALLER_LEFT)
+    dropped = Invocation.objects.filter(pk=row.pk, failure_class=FailureClass.CALLER_DISCONNECTED)
     with transaction.atomic():
-        if row.failure_class == FailureClass.CALLER_LEFT:
+        if row.failure_class == FailureClass.CALLER_DISCONNECTED:
             share_active_tenant(tenant)  # Also awaits a change of limits: nothing is inserted.
             _check_limits(tenant, row.pk)
         Invocation.objects.filter(pk=row.pk).update(repeated_calls=F("repeated_calls") + 1)
@@ -330,6 +336,7 @@ def _accept(
         return invocation.pk
 
     place = (INVOCATION_KIND, tenant.namespace, invocation_id)
-    is_release = kind is ServerlessOperation.CANCEL
-    request = Request(tenant, operation_id, kind, *place, only_releases=is_release)
+    is_cancellation = kind is ServerlessOperation.CANCEL
+    admission = Admission.ALWAYS if is_cancellation else Admission.ACTIVE
+    request = Request(tenant, operation_id, kind, *place, admission=admission)
     return operation_accept(request, prepare=prepare)

@@ -316,7 +316,7 @@ class TestCapacity:
 
     def test_fragments_and_closed_nodes_are_shown(self, operator_client: Client) -> None:
         product = ProductCapacity(
-            name="H100", allocatable=24, free=12, free_closed=4, largest_free=5, excess=1
+            name="H100", allocatable=24, free=12, free_unschedulable=4, largest_free=5, excess=1
         )
         capacity_store(Capacity(products=[product]))
 

@@ -14,6 +14,7 @@ from gpuplatform.tenancy.services import token_create
 from inventory.models import StockPool
 from tests.admin.test_browser import IN_A_BROWSER, SLOW_MS, Visit, browser, visit
 from tests.factories.inventory import accept_create
+from tests.factories.unit_rows import catalogued
 from tests.fakes.cluster import FakeCluster
 from tests.fakes.installed import cluster
 
@@ -52,6 +53,7 @@ def test_with_a_token_pages_links_and_forms_work_in_production(
 def test_swagger_proposes_valid_requests_with_new_operation_ids(
     visit: Visit, cluster: FakeCluster
 ) -> None:
+    catalogued("h100-1g")
     page = visit.page
     page.set_default_timeout(SLOW_MS)
     block = "#operations-Stock_pools-createStockPool"
@@ -67,6 +69,19 @@ def test_swagger_proposes_valid_requests_with_new_operation_ids(
     assert StockPool.objects.get().name == "h100"
     assert sent[0]["operationID"] != sent[1]["operationID"]
     assert Operation.objects.get().operation_id == sent[1]["operationID"]
+
+
+def test_swagger_shows_the_example_of_a_schema_in_lists(visit: Visit) -> None:
+    page = visit.page
+    page.set_default_timeout(SLOW_MS)
+    block = "#operations-Stock_pools-listStockPools"
+    visit.open(reverse("swagger"))
+    page.click(f"{block} .opblock-summary-control")
+
+    row = page.locator(f"{block} .responses-table tr[data-code='200']")
+    shown = json.loads(row.locator(".highlight-code code").first.inner_text())
+    assert shown["data"][0]["name"] == "h100"
+    assert shown["page"] == {"next": None}
 
 
 @pytest.mark.parametrize("path", ["api-root", "stockpools", "gpu-specs", "jobs"])

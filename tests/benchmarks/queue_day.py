@@ -102,7 +102,7 @@ class Day:
             getattr(self, f"_on_{kind}")(*data)
             self._match()
         for request in self.queue.values():
-            self.unserved[NAMES[request.tenant]].append(DAY_SECONDS - request.asked_at)
+            self.unserved[NAMES[request.tenant]].append(DAY_SECONDS - request.requested_at)
         return self
 
     def minutes(self, name: str) -> list[float]:
@@ -129,7 +129,7 @@ class Day:
 
     def _on_ask(self, demand: Demand) -> None:
         number, tenant = next(self.numbers), NUMBERS[demand.tenant]
-        request = QueueRequest(number, tenant, demand.size, demand.size, asked_at=self.now)
+        request = QueueRequest(number, tenant, demand.size, demand.size, requested_at=self.now)
         self.queue[number], self.durations[number] = request, demand.seconds
         self.holds[number] = Hold()
         if demand.tenant == "impatient":
@@ -180,7 +180,7 @@ class Day:
 
     def _grant(self, request: QueueRequest) -> None:
         del self.queue[request.number], self.holds[request.number]
-        self.waits[NAMES[request.tenant]].append(self.now - request.asked_at)
+        self.waits[NAMES[request.tenant]].append(self.now - request.requested_at)
         self.free -= request.size
         self._hold_gpus(request.tenant, request.size)
         seconds = self.durations.pop(request.number)

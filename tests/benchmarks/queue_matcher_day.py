@@ -56,7 +56,7 @@ class MatcherDay(Day):
         super()._pass(seconds)
         time = timedelta(seconds=seconds)
         CapacityRequest.objects.filter(phase=RequestPhase.OPEN).update(
-            asked_at=F("asked_at") - time, hold_begun_at=F("hold_begun_at") - time
+            requested_at=F("requested_at") - time, hold_begun_at=F("hold_begun_at") - time
         )
         GpuSpec.objects.update(hold_pause_until=F("hold_pause_until") - time)
 

@@ -46,7 +46,7 @@ def ask(name: str, owner: str = "a", *, waited: int = 31, **fields: object) -> C
     found = Tenant.objects.get_or_create(name=owner, defaults={"namespace": f"tenant-{owner}"})
     operation = create(found[0], name, **fields)
     CapacityRequest.objects.filter(operation=operation).update(
-        asked_at=F("asked_at") - timedelta(seconds=waited)
+        requested_at=F("requested_at") - timedelta(seconds=waited)
     )
     return CapacityRequest.objects.get(operation=operation)
 

@@ -7,7 +7,7 @@ from gpuplatform.kube.errors import ClusterConflict, ClusterRejected, ClusterUna
 from gpuplatform.kube.kinds import STOCK_POOL
 from gpuplatform.metrics.declared import (
     CLAIM_SECONDS,
-    CLAIMS_REFUSED,
+    CLAIMS_REJECTED,
     OPERATIONS_ENDED,
     RECONCILE_SECONDS,
     SUCCESS_SECONDS,
@@ -73,7 +73,7 @@ def test_a_create_without_stock_is_a_refused_claim(cluster: FakeCluster, counted
     with pytest.raises(InsufficientCapacity):
         accept_unit()
 
-    assert counted.values(CLAIMS_REFUSED) == {("unit.create",): 1}
+    assert counted.values(CLAIMS_REJECTED) == {("unit.create",): 1}
 
 
 def test_an_operation_that_fails_without_stock_is_a_refused_claim(
@@ -83,7 +83,7 @@ def test_an_operation_that_fails_without_stock_is_a_refused_claim(
 
     operation_ended(operation, OperationPhase.FAILED, InsufficientCapacity.code)
 
-    assert counted.values(CLAIMS_REFUSED) == {(CREATE,): 1}
+    assert counted.values(CLAIMS_REJECTED) == {(CREATE,): 1}
 
 
 @pytest.mark.parametrize(

@@ -205,7 +205,7 @@ def test_beat_serves_the_same_numbers(cluster: FakeCluster, broker: Broker) -> N
 
     found = samples()
 
-    assert found["gpuplatform_state_is_read",] == 1
+    assert found["gpuplatform_database_up",] == 1
     assert found["gpuplatform_stock_pools", "Ready"] == 1
     assert found["gpuplatform_stock_pool_replicas", "available"] == 2
     assert found["gpuplatform_units", "Ready", "stock"] == 1
@@ -274,7 +274,7 @@ def test_unavailable_parts_have_no_metrics(settings: Settings) -> None:
     with broken_database():
         found = samples()
 
-    assert found == {("gpuplatform_state_is_read",): 0, ("gpuplatform_broker_up",): 0}
+    assert found == {("gpuplatform_database_up",): 0, ("gpuplatform_broker_up",): 0}
 
 
 @pytest.mark.django_db

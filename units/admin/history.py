@@ -15,7 +15,7 @@ from gpuplatform.adminkit.display.badges import phase_badge, phase_title
 from gpuplatform.adminkit.display.causes import message_of
 from gpuplatform.adminkit.display.text import operation_id_html
 from gpuplatform.adminkit.display.urls import page_url
-from gpuplatform.adminkit.lists.filters import AgeFilter, ChoiceFilter, RecentValuesFilter
+from gpuplatform.adminkit.lists.filters import AgeFilter, ChoiceFilter, recent_values
 from gpuplatform.adminkit.lists.model_admin import ReadOnlyAdmin, column
 from gpuplatform.operations.models import Operation
 from units.admin.detail import MODELS, unit_url
@@ -36,15 +36,6 @@ class PhaseFilter(ChoiceFilter):
     @override
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
         return [(phase.value, phase_title(phase.value)) for phase in UnitPhase]
-
-
-class ReasonFilter(RecentValuesFilter):
-    """A filter by the reason of the change."""
-
-    title = "reason"
-    parameter_name = "reason"
-    fields = ("reason",)
-    are_reasons = True
 
 
 class ChangedFilter(AgeFilter):
@@ -72,7 +63,11 @@ class UnitHistoryAdmin(ReadOnlyAdmin):
 
     list_display = ("phase_column", "unit_column", "operation_column", "why_column", "since")
     list_display_links = None
-    list_filter = (PhaseFilter, ReasonFilter, ChangedFilter)
+    list_filter = (
+        PhaseFilter,
+        recent_values("reason", "reason", are_reasons=True),
+        ChangedFilter,
+    )
     search_fields = ("unit__name",)
     search_help_text = "unit or operationID"
     row_nouns = "change,changes"

@@ -15,7 +15,7 @@ from gpuplatform.adminkit.display.urls import page_url
 from gpuplatform.adminkit.overview.capacity import USES
 from gpuplatform.samples.capacity import ProductCapacity
 from gpuplatform.workloads.causes import NODE_CAUSES, StartupCause
-from gpuplatform.workloads.nodes import NodeState, PodRequirements, Taint, would_take
+from gpuplatform.workloads.nodes import NodeState, PodRequirements, Taint, node_rejection
 from gpuplatform.workloads.resources import GPU_RESOURCE
 from inventory.models import StockPool
 from units.admin.detail import MODELS
@@ -142,14 +142,14 @@ def node_panel(node: NodeCapacity) -> Panel | None:
     state = node.record.state
     if node.drain is not None and (state.is_ready or not state.is_present):
         return drain_panel(node.drain)
-    refusal = would_take(state, PodRequirements(), {})
-    cause = refusal.cause if refusal else ""
+    rejection = node_rejection(state, PodRequirements(), {})
+    cause = rejection.cause if rejection else ""
     if cause in {"", StartupCause.NODE_TAINTED}:  # GPU specs tolerate the taints of GPU nodes.
         if not any(one.excess for one in node.resources):
             return None
         cause = StartupCause.GPUS_MISSING
     explanation = NODE_CAUSES[cause]
-    closed = [(one.resource_name, one.free_closed) for one in node.resources]
+    closed = [(one.resource_name, one.free_unschedulable) for one in node.resources]
     lines = [
         explanation.meaning,
         *(f"{_excess_text(one)}." for one in node.resources if one.excess),
@@ -175,7 +175,7 @@ def _groups(node: NodeCapacity, resource: ProductCapacity, *, links: bool) -> It
         url, title = _url(pod.owner) if links else "", pod_title(pod)
         yield GpuGroup(pod.use, backed, title, url)
         yield GpuGroup(pod.use, number - backed, f"{title}, missing", url, is_missing=True)
-    closed = ", not usable" if resource.free_closed else ""
+    closed = ", not usable" if resource.free_unschedulable else ""
     yield GpuGroup(FREE, left, f"{left} free{closed}")
     unavailable = resource.total - resource.allocatable
     yield GpuGroup(UNAVAILABLE, unavailable, _unavailable_text(resource))

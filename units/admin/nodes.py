@@ -15,7 +15,7 @@ from gpuplatform.adminkit.detail.panels import Copy, Detail, Document, Fact, Rel
 from gpuplatform.adminkit.display.age import age_html
 from gpuplatform.adminkit.display.text import NONE, as_yaml, gpus_text, visible
 from gpuplatform.adminkit.display.urls import list_url, page_url
-from gpuplatform.adminkit.lists.filters import ChoiceFilter, RecentValuesFilter
+from gpuplatform.adminkit.lists.filters import ChoiceFilter, recent_values
 from gpuplatform.adminkit.lists.model_admin import ModelAdmin, column
 from gpuplatform.operations.admin import operations_of
 from gpuplatform.samples.capacity import ProductCapacity
@@ -74,14 +74,6 @@ class StateFilter(ChoiceFilter):
         return queryset.filter(chosen[1]) if chosen else queryset
 
 
-class ProductFilter(RecentValuesFilter):
-    """A filter by GPU product."""
-
-    title = "product"
-    parameter_name = "product"
-    fields = ("product",)
-
-
 def _set_capacities(rows: Sequence[Any]) -> None:
     for row, found in zip(rows, node_capacities(rows), strict=True):
         row.capacity_found = found
@@ -116,7 +108,7 @@ class NodeAdmin(ActionAdmin):
     object_kind = NODE_KIND
     list_display = ("state", "name", "product", "squares", "free", "largest", "note", "changed")
     list_display_links = ("name",)
-    list_filter = (StateFilter, ProductFilter)
+    list_filter = (StateFilter, recent_values("product", "product"))
     search_fields = ("name", "product")
     search_help_text = "name or product"
     ordering = ("name",)

@@ -165,7 +165,7 @@ class CapacityRequestAdmin(ActionAdmin):
     priority_column = column("Priority", _priority)
     why_column = column("Cause", _why)
     estimate_column = column("Estimate", lambda row: estimate_text(row.place))
-    since = column("Waits", lambda row: age_html(row.asked_at))
+    since = column("Waits", lambda row: age_html(row.requested_at))
     expires = column("Until", lambda row: age_html(row.expires_at))
     operation_column = column("Operation", _operation_link)
 
@@ -219,7 +219,7 @@ class CapacityRequestAdmin(ActionAdmin):
             name=row.unit.group_name or row.unit.name,
             url=unit_url(row.unit),
             text=f"{row.spec_name}: {counted(row.count, 'stock unit')}",
-            since=age_html(row.asked_at),
+            since=age_html(row.requested_at),
         )
 
     @override

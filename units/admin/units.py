@@ -24,9 +24,9 @@ from gpuplatform.adminkit.lists.filters import (
     NamespaceFilter,
     PhaseTabs,
     ReasonFilter,
-    RecentValuesFilter,
     SpecFilter,
     TenantFilter,
+    recent_values,
 )
 from gpuplatform.adminkit.lists.model_admin import ModelAdmin, Usage, column
 from gpuplatform.adminkit.overview.failing import FailingRows
@@ -116,12 +116,7 @@ class WaitTabs(PhaseTabs):
         return [pending, self.waiting, *others]
 
 
-class NodeFilter(RecentValuesFilter):
-    """A filter by node."""
-
-    title = "node"
-    parameter_name = "node"
-    fields = ("node",)
+NodeFilter = recent_values("node", "node")
 
 
 def _node(row: Any) -> SafeString | str:

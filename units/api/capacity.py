@@ -26,7 +26,7 @@ class ProductCapacityReply(Reply):
     nodes: int = Field(description="Number of nodes with GPUs of this product.", examples=[3])
     allocatable: int = Field(description="Number of allocatable GPUs.", examples=[24])
     free: int = Field(description="Number of allocatable GPUs that no pod holds.", examples=[20])
-    free_closed: int = Field(
+    free_unschedulable: int = Field(
         description="Part of `free` on nodes that accept no pods.",
         examples=[0],
     )

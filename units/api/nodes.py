@@ -106,8 +106,8 @@ class NodeDrainReply(Reply):
     deadline: datetime | None = Field(
         description="Time at which the units are stopped; null if they keep running."
     )
-    units_left: int = Field(description="Number of active units on the node.", examples=[1])
-    stock_left: int = Field(description="Number of stock units on the node.", examples=[0])
+    active_unit_count: int = Field(description="Number of active units on the node.", examples=[1])
+    stock_unit_count: int = Field(description="Number of stock units on the node.", examples=[0])
     remaining: list[UnitOnNodeReply] = Field(description="The active units on the node.")
 
     @classmethod
@@ -120,8 +120,8 @@ class NodeDrainReply(Reply):
             units="stop" if drain.deadline else "keep",
             started_at=drain.started_at,
             deadline=drain.deadline,
-            units_left=len(found.left.units),
-            stock_left=len(found.left.stock),
+            active_unit_count=len(found.left.units),
+            stock_unit_count=len(found.left.stock),
             remaining=[
                 UnitOnNodeReply(
                     namespace=unit.namespace,

@@ -42,7 +42,7 @@ class QueueEntryReply(Reply):
         description="Name of the group; null for a single unit."
     )
     size: int = Field(description="Number of stock units.", examples=[1])
-    asked_at: datetime = Field(description="Time of the request.")
+    requested_at: datetime = Field(description="Time of the request.")
     expires_at: datetime = Field(description="Time at which the request ends.")
     held_until: datetime | None = Field(
         description="Time until which free stock is held for the request; null if none is."
@@ -63,7 +63,7 @@ class QueueEntryReply(Reply):
             unit=row.unit.name,
             group=row.unit.group_name,
             size=row.count,
-            asked_at=row.asked_at,
+            requested_at=row.requested_at,
             expires_at=row.expires_at,
             held_until=hold_ends_at(row),
         )

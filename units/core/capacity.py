@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 from gpuplatform.workloads.holders import Holder, NodeRecord, Owner
-from gpuplatform.workloads.nodes import PodRequirements, would_take
+from gpuplatform.workloads.nodes import PodRequirements, node_rejection
 
 HELD_BY_POOLS: Final = "held_by_pools"
 ACTIVE: Final = "active"
@@ -40,7 +40,7 @@ class GpuUse:
     """The number of GPUs, including GPUs that are not allocatable."""
     allocatable: int = 0
     free: int = 0
-    closed: int = 0
+    unschedulable: int = 0
     """The part of `free` on nodes that accept no pods."""
     largest_free: int = 0
     """The largest number of free GPUs of a node that accepts pods."""
@@ -57,7 +57,7 @@ class GpuUse:
             total=self.total + other.total,
             allocatable=self.allocatable + other.allocatable,
             free=self.free + other.free,
-            closed=self.closed + other.closed,
+            unschedulable=self.unschedulable + other.unschedulable,
             largest_free=max(self.largest_free, other.largest_free),
             nodes=self.nodes + other.nodes,
             held=_sum(self.held, other.held),
@@ -118,7 +118,7 @@ def units_that_fit(records: Iterable[NodeRecord], pod: PodRequirements) -> int:
     number = 0
     for record in records if wanted else ():
         room = record.room
-        if would_take(record.state, pod, room) is None:
+        if node_rejection(record.state, pod, room) is None:
             number += min(room.get(name, 0) // each for name, each in wanted.items())
     return number
 
@@ -133,7 +133,7 @@ def _use(total: int, offered: int, wanted: Mapping[str, int], record: NodeRecord
         total=max(total, offered),
         allocatable=offered,
         free=left,
-        closed=0 if state.accepts_pods else left,
+        unschedulable=0 if state.accepts_pods else left,
         largest_free=left if state.accepts_pods else 0,
         nodes=1 if max(total, offered) else 0,
         held=+held,

@@ -45,7 +45,7 @@ def preemptor(
     head = next(iter(eligible(requests, tenants)), None)
     if head is None or head.is_preemptible or head.number in evicted:
         return None
-    return head if now - head.asked_at >= PATIENCE_SECONDS else None
+    return head if now - head.requested_at >= PATIENCE_SECONDS else None
 
 
 def victims(

@@ -12,7 +12,7 @@ from gpuplatform.errors import InvalidSpec
 from gpuplatform.kube.fields import text
 from gpuplatform.kube.kinds import Manifest
 from gpuplatform.workloads.causes import StartupCause
-from gpuplatform.workloads.nodes import PodRequirements, would_take
+from gpuplatform.workloads.nodes import PodRequirements, node_rejection
 from gpuplatform.workloads.startup import startup_failure, unschedulable_seconds
 from units.core.observed import ObservedUnit
 from units.core.view import UnitView
@@ -61,6 +61,6 @@ def _lost_node(unit: UnitView, pods: Sequence[Manifest], observed: ObservedUnit)
         return ""
     waited = max(unschedulable_seconds(pod, observed.at) for pod in pods)
     requirements = PodRequirements.of_spec(unit.spec.normalised())
-    refusal = would_take(record.state, requirements, record.room)
-    is_full = refusal is None or refusal.cause == StartupCause.GPUS_MISSING
+    rejection = node_rejection(record.state, requirements, record.room)
+    is_full = rejection is None or rejection.cause == StartupCause.GPUS_MISSING
     return "" if is_full and waited < LOST_SECONDS else record.state.name

@@ -48,7 +48,7 @@ class QueueRequest(NamedTuple):
     """Number of GPUs of these rows."""
     priority: int = 0
     is_preemptible: bool = False
-    asked_at: float = 0.0
+    requested_at: float = 0.0
     """Time of the request in seconds."""
     fits: frozenset[int] | None = None
     """The free rows that its placement allows, or `None` if it allows all."""
@@ -91,8 +91,8 @@ def in_order(requests: Iterable[QueueRequest], tenants: Tenants) -> list[QueueRe
 
     def place(request: QueueRequest) -> tuple[bool, int, float, float, int]:
         owner = shares[request.tenant]
-        asked = (request.asked_at, request.number)
-        return request.is_preemptible, -request.priority, owner, *asked
+        since = (request.requested_at, request.number)
+        return request.is_preemptible, -request.priority, owner, *since
 
     return sorted(requests, key=place)
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing_extensions import override
 
 from gpuplatform.workloads.holders import NodeRecord
-from gpuplatform.workloads.nodes import PodRequirements, Refusal, would_take
+from gpuplatform.workloads.nodes import NodeRejection, PodRequirements, node_rejection
 from gpuplatform.workloads.resources import GPU_RESOURCE
 
 
@@ -61,7 +61,9 @@ def held_by_unit(unit_uid: str, record: NodeRecord) -> Counter[str]:
     return held
 
 
-def stock_refusal(unit_uid: str, spec: object, record: NodeRecord | None) -> Refusal | None:
+def stock_rejection(
+    unit_uid: str, spec: object, record: NodeRecord | None
+) -> NodeRejection | None:
     """Return the reason for which the node of a stock unit would not accept the pod of a unit.
 
     The pod of the unit replaces the pod of the stock unit, and has the placement and the resources
@@ -72,4 +74,4 @@ def stock_refusal(unit_uid: str, spec: object, record: NodeRecord | None) -> Ref
     room: Mapping[str, int] = record.room
     own = held_by_unit(unit_uid, record)
     room = {name: room.get(name, 0) + own[name] for name in {*room, *own}}
-    return would_take(record.state, PodRequirements.of_spec(spec), room)
+    return node_rejection(record.state, PodRequirements.of_spec(spec), room)

@@ -26,7 +26,7 @@ def queue_cause(stock: StockOfSpec) -> QueueCause:
         (not stock.is_known and not stock.ready, QueueCause.SPEC_MISSING),
         (not stock.is_enabled, QueueCause.SPEC_DISABLED),
         (stock.ready > 0, QueueCause.STOCK_AVAILABLE),
-        (stock.unplaced > 0, QueueCause.NO_ROOM),
+        (stock.unplaced > 0, QueueCause.STOCK_UNSCHEDULABLE),
         (stock.starting > 0, QueueCause.STOCK_STARTING),
         (stock.has_failures, QueueCause.STOCK_FAILED),
         (stock.is_top_up_paused, QueueCause.TOP_UP_PAUSED),

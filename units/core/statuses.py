@@ -22,7 +22,7 @@ from units.core.child import has_observed_zero, is_at_rest
 from units.core.endings import END_FIELDS, ProgramEnd, last_end
 from units.core.names import UNIT_UID_LABEL, object_name
 from units.core.observed import ObservedUnit
-from units.core.shortage import shortage_of, stock_refusal
+from units.core.shortage import shortage_of, stock_rejection
 from units.core.starts import current_pull, steps_of
 from units.core.view import UnitView
 from units.phases import UnitPhase, UnitReason, UnitRole
@@ -176,13 +176,13 @@ def _withheld(unit: UnitView, observed: ObservedUnit) -> StatusSummary | None:
     """
     if not unit.is_stock:
         return None
-    refusal = stock_refusal(unit.uid, unit.spec.normalised(), observed.node)
-    if refusal is None:
+    rejection = stock_rejection(unit.uid, unit.spec.normalised(), observed.node)
+    if rejection is None:
         return None
-    clause = refusal.text[:1].upper() + refusal.text[1:]
+    clause = rejection.text[:1].upper() + rejection.text[1:]
     message = f"{clause}. The stock unit cannot be claimed until a unit could start there."
     reason = UnitReason.STOCK_WITHHELD
-    return StatusSummary(UnitPhase.PROGRESSING, reason, message, refusal.cause)
+    return StatusSummary(UnitPhase.PROGRESSING, reason, message, rejection.cause)
 
 
 def _unready(unit: UnitView, observed: ObservedUnit, start: PodStart) -> StatusSummary:

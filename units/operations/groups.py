@@ -111,7 +111,7 @@ def _existing(operation: Operation, member: GpuUnit, found: Manifest) -> Step:
         return _recorded(member, found)
     if is_unit_leftover(found, operation_of(found)):
         return Waiting(
-            OperationWait.LEFTOVER_IN_THE_WAY,
+            OperationWait.LEFTOVER_CONFLICT,
             "An ended operation created an object with the name. The platform deletes it.",
             LEFTOVER_SECONDS,
         )

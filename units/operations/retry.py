@@ -47,8 +47,8 @@ def stop(retry: RetryRequest) -> Accepted:
 def start(retry: RetryRequest) -> Accepted:
     """Request the start of the unit again, with a currently ready stock unit."""
     wait = retry.failed.payload.get("wait")
-    lasts = None if wait is None else Wait.parse(wait)
-    return retry.of_same_object(unit_start(**_unit(retry), wait=lasts))
+    parsed = None if wait is None else Wait.parse(wait)
+    return retry.of_same_object(unit_start(**_unit(retry), wait=parsed))
 
 
 def delete(retry: RetryRequest) -> Accepted:

@@ -47,7 +47,7 @@ def wait_for_grant(request: CapacityRequest) -> Outcome:
 
 def expired(request: CapacityRequest) -> Failed:
     """Return the failure of an operation whose request has expired."""
-    waited = request.expires_at - request.asked_at
+    waited = request.expires_at - request.requested_at
     withheld = withheld_text(stock_withheld(request.spec_name))
     return Failed(
         InsufficientCapacity.code,

@@ -13,15 +13,17 @@ from typing import Final
 
 from gpuplatform.errors import FieldError, InsufficientCapacity, NotFound, PhaseConflict
 from gpuplatform.locks import take_turn
-from gpuplatform.metrics.declared import CLAIMS_REFUSED
+from gpuplatform.metrics.declared import CLAIMS_REJECTED
 from gpuplatform.metrics.recorder import count
 from gpuplatform.operations.automatic import automatic_id
 from gpuplatform.operations.models import Operation
 from gpuplatform.operations.phases import OPEN_PHASES
 from gpuplatform.operations.services import (
     Accepted,
+    Admission,
     Request,
     operation_accept,
+    set_progress_total,
     take_turn_of_object,
 )
 from gpuplatform.tenancy.models import Tenant
@@ -61,7 +63,7 @@ def group_stop(*, tenant: Tenant, name: str, operation_id: str) -> Accepted:
         earlier_operations(operation, (UnitOperation.GROUP_CREATE,))
         open_starts(tenant.namespace, name)
         units = _members(tenant, name)
-        _set_total(operation, len(units))
+        set_progress_total(operation, len(units))
         for place, unit in enumerate(units):
             unit_stop(
                 tenant=tenant,
@@ -73,7 +75,7 @@ def group_stop(*, tenant: Tenant, name: str, operation_id: str) -> Accepted:
 
     request = Request(
         *(tenant, operation_id, UnitOperation.GROUP_STOP, GROUP_KIND, tenant.namespace, name),
-        only_releases=True,
+        admission=Admission.ALWAYS,
     )
     return operation_accept(request, prepare=prepare, locks=_turns(tenant.namespace, name))
 
@@ -97,7 +99,7 @@ def group_start(*, tenant: Tenant, name: str, operation_id: str) -> Accepted:
         quota = gpu_quota(operation, operation.limits, first.spec_name)
         units = _members(tenant, name)
         _check_startable(name, units)
-        _set_total(operation, len(units))
+        set_progress_total(operation, len(units))
         # What the earlier pods of a unit still hold counts already.
         held = sum(min(unit.gpu, unit.gpus_seen) for unit in units)
         quota.check(sum(unit.gpu for unit in units) - held)
@@ -109,7 +111,7 @@ def group_start(*, tenant: Tenant, name: str, operation_id: str) -> Accepted:
 
     request = Request(
         *(tenant, operation_id, UnitOperation.GROUP_START, GROUP_KIND, tenant.namespace, name),
-        is_limited=True,
+        admission=Admission.WITHIN_LIMITS,
     )
     locks = _turns(tenant.namespace, name, claims=True)
     return operation_accept(request, prepare=prepare, locks=locks)
@@ -221,7 +223,7 @@ def _claim_all(operation: Operation, units: Sequence[GpuUnit]) -> list[int]:
         claimed = claim_in_turn(operation, wanted)
         if claimed.stock is None:
             check_possible(wanted, "")
-            count(CLAIMS_REFUSED, kind=UnitOperation.GROUP_START)
+            count(CLAIMS_REJECTED, kind=UnitOperation.GROUP_START)
             raise _insufficient(wanted, claimed.left)
         rows = GpuUnit.objects.filter(claimed_by=operation).exclude(pk__in=found.values())
         numbers = rows.order_by("id").values_list("pk", flat=True)
@@ -249,8 +251,3 @@ def _insufficient(wanted: Wanted, left: int) -> InsufficientCapacity:
         f" be claimed.{withheld} Try again later."
     )
     return InsufficientCapacity(msg, waiting=requests_open(spec_name).count())
-
-
-def _set_total(operation: Operation, number: int) -> None:
-    operation.progress_total = number
-    Operation.objects.filter(pk=operation.pk).update(progress_total=number)

@@ -10,17 +10,19 @@ from django.db import transaction
 
 from gpuplatform.errors import FieldError, InsufficientCapacity
 from gpuplatform.kube.kinds import Manifest
-from gpuplatform.metrics.declared import CLAIMS_REFUSED
+from gpuplatform.metrics.declared import CLAIMS_REJECTED
 from gpuplatform.metrics.recorder import count
 from gpuplatform.operations.models import Operation
 from gpuplatform.operations.phases import OPEN_PHASES
 from gpuplatform.operations.registry import Done, Failed
 from gpuplatform.operations.services import (
     Accepted,
+    Admission,
     Request,
     name_conflict,
     operation_accept,
     row_insert,
+    set_progress_total,
 )
 from gpuplatform.queueing import Queue, enqueue
 from gpuplatform.reconciliation.mirror import request_deletion
@@ -96,7 +98,7 @@ def group_create(*, tenant: Tenant, body: UnitGroupCreate) -> Accepted:
         if claimed.stock is None:
             check_possible(wanted, "size")
         if claimed.stock is None and body.wait is None:
-            count(CLAIMS_REFUSED, kind=UnitOperation.GROUP_CREATE)
+            count(CLAIMS_REJECTED, kind=UnitOperation.GROUP_CREATE)
             raise _insufficient(body, claimed)
         append_history(units, operation)
         if claimed.stock is None and body.wait is not None:
@@ -106,7 +108,12 @@ def group_create(*, tenant: Tenant, body: UnitGroupCreate) -> Accepted:
     place = (GROUP_KIND, tenant.namespace, body.name)
     kind = UnitOperation.GROUP_CREATE
     request = Request(
-        tenant, body.operation_id, kind, *place, payload=body.payload(), is_limited=True
+        tenant,
+        body.operation_id,
+        kind,
+        *place,
+        payload=body.payload(),
+        admission=Admission.WITHIN_LIMITS,
     )
     return accept_group_in_line(request, spec_name, prepare)
 
@@ -131,12 +138,12 @@ def group_request_deletion(*, tenant: Tenant, name: str, operation_id: str) -> A
         numbers = list(ending.order_by("id").values_list("pk", flat=True))
         request_deletion(ending)
         append_history(GpuUnit.objects.filter(pk__in=numbers), operation)
-        _set_total(operation, len(found))
+        set_progress_total(operation, len(found))
         return first.pk
 
     place = (GROUP_KIND, tenant.namespace, name)
     kind = UnitOperation.GROUP_DELETE
-    request = Request(tenant, operation_id, kind, *place, only_releases=True)
+    request = Request(tenant, operation_id, kind, *place, admission=Admission.ALWAYS)
     return operation_accept(request, prepare=prepare)
 
 
@@ -222,7 +229,7 @@ def _insert(operation: Operation, body: UnitGroupCreate) -> list[GpuUnit]:
     Raises:
         NameConflict: If the name of the group is in use.
     """
-    _set_total(operation, body.size)
+    set_progress_total(operation, body.size)
     members = members_live(operation.object_namespace, body.name)
     if members.exists():
         raise name_conflict(GpuUnit.objects.filter(pk__in=members), f"unit group '{body.name}'")
@@ -242,11 +249,6 @@ def _insert(operation: Operation, body: UnitGroupCreate) -> list[GpuUnit]:
         row_insert(row, partial(name_conflict, holders, f"GPU unit '{row.name}'"))
         units.append(row)
     return units
-
-
-def _set_total(operation: Operation, number: int) -> None:
-    operation.progress_total = number
-    Operation.objects.filter(pk=operation.pk).update(progress_total=number)
 
 
 def open_starts(namespace: str, group: str) -> list[int]:

@@ -117,7 +117,7 @@ def _step(spec_name: str, passed: set[int]) -> _Step:
             _begin_hold(queue, found)
             if found.request is None:
                 return _Step.IDLE
-            free = queue.only(claimable_stock(spec_name), found.rows, found.request)
+            free = queue.restricted(claimable_stock(spec_name), found.rows, found.request)
             _grant_or_fail(found.request, free)
     except _Overtaken as overtaken:
         passed.update(overtaken.args)  # The request itself cannot be granted.

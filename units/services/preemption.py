@@ -71,9 +71,9 @@ def preempt(spec: GpuSpec, *, may_notify: bool) -> None:
     if top_up_obstacle(spec):
         return  # Stock may come.
     due = notices.filter(stops_at__lte=Now()).order_by("request")
-    for number in due.values_list("request", flat=True).distinct():
+    for request_id in due.values_list("request", flat=True).distinct():
         try:
-            stopped, kept = _end_notice(spec.name, number)
+            stopped, kept = _end_notice(spec.name, request_id)
         except (_NotEligible, RequestError):
             continue  # A unit changed concurrently. The next run decides again.
         _count("stopped", stopped)
@@ -109,7 +109,7 @@ def _give_notice(spec_name: str) -> int:
         if head is None or PreemptionNotice.objects.filter(request=head.number).exists():
             return 0
         chosen = _chosen(spec_name, head, _eligible(spec_name))
-        if not chosen or not _lock(head.number):
+        if not chosen or not _lock_request(head.number):
             return 0
         units = _eligible(spec_name).filter(pk__in=chosen).order_by("pk")
         rows = list(units.select_for_update(of=("self",), no_key=True))
@@ -130,7 +130,7 @@ def _give_notice(spec_name: str) -> int:
         return len(rows)
 
 
-def _end_notice(spec_name: str, number: int) -> tuple[int, int]:
+def _end_notice(spec_name: str, request_id: int) -> tuple[int, int]:
     """Stop the units with a notice for a request, or withdraw the notices if they are not needed.
 
     Returns:
@@ -140,7 +140,7 @@ def _end_notice(spec_name: str, number: int) -> tuple[int, int]:
         _NotEligible: If a unit changed after it was read.
         RequestError: If an operation is rejected.
     """
-    notices = PreemptionNotice.objects.filter(request=number)
+    notices = PreemptionNotice.objects.filter(request=request_id)
     named = GpuUnit.objects.filter(preemption_notice__in=notices).order_by("pk")
     with transaction.atomic():
         for namespace, name in sorted(named.values_list("namespace", "name")):
@@ -148,13 +148,13 @@ def _end_notice(spec_name: str, number: int) -> tuple[int, int]:
         take_turn(turn_of(spec_name))
         head = _head(spec_name)
         chosen: tuple[int, ...] = ()
-        if head is not None and head.number == number and _lock(number):
+        if head is not None and head.number == request_id and _lock_request(request_id):
             noticed = _running(spec_name).filter(preemption_notice__in=notices)
             chosen = _chosen(spec_name, head, noticed)
         for row in _running(spec_name).filter(pk__in=chosen).order_by("pk"):
-            _stop_and_wait(row, number)
+            _stop_and_wait(row, request_id)
         if chosen:
-            _mark(spec_name, number)
+            _mark(spec_name, request_id)
         ended, _ = notices.delete()
         return len(chosen), ended - len(chosen)
 
@@ -196,7 +196,11 @@ def _supply(spec_name: str, head: QueueRequest, usable: Q) -> Supply:
     is_held = Q(phase__in=(UnitPhase.READY, UnitPhase.FAILED), deletion_requested_at__isnull=True)
     starting = rows.filter(role=UnitRole.STOCK, claimed_by__isnull=True, consumed_by="")
     starting = starting.exclude(is_held | WITHHELD | Q(cause__in=UNPLACED))
-    is_ending = Q(is_suspended=True) | Q(deletion_requested_at__isnull=False) | Exists(_ends())
+    is_ending = (
+        Q(is_suspended=True)
+        | Q(deletion_requested_at__isnull=False)
+        | Exists(_ending_operations())
+    )
     releasing = rows.filter(is_ending, role=UnitRole.ACTIVE).exclude(RELEASED)
     return Supply(number, starting.count() + releasing.count())
 
@@ -213,7 +217,11 @@ def _running(spec_name: str) -> QuerySet[GpuUnit]:
         tenant__isnull=False,
         deletion_requested_at__isnull=True,
     )
-    return running.exclude(RELEASED).exclude(Q(uid="") | Q(source_uid="")).filter(~Exists(_open()))
+    return (
+        running.exclude(RELEASED)
+        .exclude(Q(uid="") | Q(source_uid=""))
+        .filter(~Exists(_open_operations()))
+    )
 
 
 def _eligible(spec_name: str) -> QuerySet[GpuUnit]:
@@ -222,7 +230,7 @@ def _eligible(spec_name: str) -> QuerySet[GpuUnit]:
     return _running(spec_name).filter(~Exists(notices))
 
 
-def _open() -> QuerySet[Operation]:
+def _open_operations() -> QuerySet[Operation]:
     """Return the open operations on the outer unit."""
     return Operation.objects.filter(
         object_kind=UNIT_KIND,
@@ -232,24 +240,29 @@ def _open() -> QuerySet[Operation]:
     )
 
 
-def _ends() -> QuerySet[Operation]:
+def _ending_operations() -> QuerySet[Operation]:
     """Return the open operations that stop or delete the outer unit."""
-    return _open().filter(kind__in=(UnitOperation.STOP, UnitOperation.DELETE))
+    return _open_operations().filter(kind__in=(UnitOperation.STOP, UnitOperation.DELETE))
 
 
-def _lock(number: int) -> bool:
-    """Lock the operation of a request; return whether the request can still be granted."""
+def _lock_request(request_id: int) -> bool:
+    """Lock the operation of a request; return whether units can be stopped for the request."""
     operations = Operation.objects.filter(
-        capacity_request=number, phase__in=OPEN_PHASES, cancelled_by__isnull=True
+        capacity_request=request_id, phase__in=OPEN_PHASES, cancelled_by__isnull=True
     )
     if not operations.select_for_update(of=("self",), no_key=True).values_list("pk"):
         return False
-    waiting = CapacityRequest.objects.filter(OPEN, pk=number, evicted_at__isnull=True)
+    waiting = CapacityRequest.objects.filter(OPEN, pk=request_id, evicted_at__isnull=True)
     return waiting.filter(expires_at__gt=Now()).exists()
 
 
-def _stop_and_wait(row: GpuUnit, number: int) -> None:
-    """Accept the stop of a unit, and its start, which waits in the queue (rule `regrant`)."""
+def _stop_and_wait(row: GpuUnit, request_id: int) -> None:
+    """Accept the stop of a unit, and its start, which waits in the queue (rule `regrant`).
+
+    Raises:
+        _NotEligible: If the unit has no tenant, is stopped or is being deleted.
+        RequestError: If an operation is rejected.
+    """
     if row.tenant is None:
         raise _NotEligible
     place = (UNIT_KIND, row.namespace, row.name)
@@ -269,15 +282,15 @@ def _stop_and_wait(row: GpuUnit, number: int) -> None:
         return row.pk
 
     for kind, prepare in ((UnitOperation.STOP, stop), (UnitOperation.START, start)):
-        operation_id = automatic_id("preempt", row.pk, number, kind.rpartition(".")[2])
+        operation_id = automatic_id("preempt", row.pk, request_id, kind.rpartition(".")[2])
         request = Request(row.tenant, operation_id, kind, *place)
         operation_accept(request, prepare=prepare)
 
 
-def _mark(spec_name: str, number: int) -> None:
+def _mark(spec_name: str, request_id: int) -> None:
     """Mark the request, and begin a new hold for it (rules `evictmark` and `evicthold`)."""
     has_free = bool(spec_queue(spec_name).free)
-    CapacityRequest.objects.filter(OPEN, pk=number).update(
+    CapacityRequest.objects.filter(OPEN, pk=request_id).update(
         evicted_at=Now(), hold_begun_at=Now() if has_free else None
     )
     holds_resume(spec_name)

@@ -196,7 +196,7 @@ def claim_in_turn(operation: Operation, wanted: Wanted) -> Claimed:
     left = queue.left_over(last)
     stock = None
     if len(left) >= wanted.size:
-        rows = queue.only(free, left, last)
+        rows = queue.restricted(free, left, last)
         stock = claim_all(operation, rows, wanted.size, waits=True, image=wanted.image)
     waiting = 0 if stock else requests_open(wanted.spec_name).count()
     return Claimed(stock, waiting, len(left))
@@ -228,18 +228,18 @@ def request_open(
     operation: Operation,
     unit: GpuUnit,
     wanted: Wanted,
-    lasts: timedelta,
+    duration: timedelta,
     *,
     is_limited: bool,
     is_after_preemption: bool = False,
 ) -> CapacityRequest:
-    """Open a request for an operation without stock, which ends after `lasts`.
+    """Open a request for an operation without stock, which ends after `duration`.
 
     Args:
         operation: The open operation, which can have a request whose stock was deleted.
         unit: The row of its unit.
         wanted: The required stock.
-        lasts: The duration of a new request.
+        duration: The duration of a new request. An earlier one keeps its end.
         is_limited: Whether the request is rejected if too many requests are open.
         is_after_preemption: Whether the unit was stopped for another request.
 
@@ -247,7 +247,7 @@ def request_open(
         QueueFull: If too many requests of the GPU spec are open, or too many of the tenant.
     """
     if is_limited:
-        _check_length(operation.tenant, wanted.spec_name)
+        _check_queue_length(operation.tenant, wanted.spec_name)
     request, is_new = CapacityRequest.objects.get_or_create(
         operation=operation,
         defaults={
@@ -259,8 +259,8 @@ def request_open(
             "priority": wanted.priority,
             "is_preemptible": wanted.is_preemptible,
             "is_after_preemption": is_after_preemption,
-            "asked_at": operation.created_at,
-            "expires_at": clock.now() + lasts,
+            "requested_at": operation.created_at,
+            "expires_at": clock.now() + duration,
         },
     )
     rows = CapacityRequest.objects.filter(pk=request.pk)
@@ -283,7 +283,7 @@ def request_open(
 
 
 @all_rows()
-def _check_length(tenant: Tenant, spec_name: str) -> None:
+def _check_queue_length(tenant: Tenant, spec_name: str) -> None:
     """Check that one more request can wait.
 
     Raises:
@@ -381,11 +381,11 @@ def supersede(operations: Collection[int]) -> None:
     numbers = list(waiting.values_list("operation_id", flat=True))
     if numbers:
         requests_close(waiting)
-        operations_due(numbers)
+        _mark_due(numbers)
 
 
-def operations_due(numbers: Collection[int]) -> None:
+def _mark_due(operation_ids: Collection[int]) -> None:
     """Mark open operations due, and enqueue them after the commit."""
-    Operation.objects.filter(pk__in=numbers, phase__in=OPEN_PHASES).update(due_at=Now())
-    for number in numbers:
-        enqueue_after_commit(OperationTask.RUN, number, queue=Queue.OPERATIONS)
+    Operation.objects.filter(pk__in=operation_ids, phase__in=OPEN_PHASES).update(due_at=Now())
+    for operation_id in operation_ids:
+        enqueue_after_commit(OperationTask.RUN, operation_id, queue=Queue.OPERATIONS)

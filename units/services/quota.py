@@ -12,7 +12,7 @@ from gpuplatform.errors import QuotaShortage
 from gpuplatform.operations.models import Operation
 from gpuplatform.tenancy.phases import TenantPhase
 from gpuplatform.tenancy.quota import (
-    Ask,
+    QuotaRequest,
     Usage,
     limits_of,
     quota_check,
@@ -97,8 +97,8 @@ def check_units(operation: Operation, number: int, *, is_worker: bool = False) -
         return units_counted([tenant.pk])[tenant.pk].get(resource, Usage())
 
     resources = (Resource.UNITS, Resource.WORKERS) if is_worker else (Resource.UNITS,)
-    asks = [Ask(resource, number, partial(count, resource)) for resource in resources]
-    quota_check(tenant, operation.limits, asks)
+    requests = [QuotaRequest(resource, number, partial(count, resource)) for resource in resources]
+    quota_check(tenant, operation.limits, requests)
 
 
 def tenant_lock_for_grant(tenant: int) -> dict[str, int] | None:

@@ -20,7 +20,12 @@ from gpuplatform.formats.model import invalid_spec
 from gpuplatform.operations.automatic import automatic_id
 from gpuplatform.operations.models import Operation
 from gpuplatform.operations.phases import OperationPhase
-from gpuplatform.operations.services import Accepted, Request, operation_accept
+from gpuplatform.operations.services import (
+    Accepted,
+    Request,
+    operation_accept,
+    set_progress_total,
+)
 from gpuplatform.queueing import Queue, enqueue_after_commit
 from gpuplatform.reconciliation.mirror import request_deletion
 from gpuplatform.tenancy.models import Tenant
@@ -353,7 +358,7 @@ def _insert_stock(operation: Operation, spec: GpuSpec, number: int) -> int:
     if len(inserted) < number:
         msg = f"A stock unit whose name begins with '{batch}' already exists."
         raise NameConflict(msg)
-    _set_total(operation, number)
+    set_progress_total(operation, number)
     return inserted[0]
 
 
@@ -370,13 +375,8 @@ def _claim_for_removal(operation: Operation, rows: list[int]) -> int:
     claimed = GpuUnit.objects.filter(pk__in=rows)
     request_deletion(claimed, claimed_by=operation)
     append_history(claimed, operation)
-    _set_total(operation, len(rows))
+    set_progress_total(operation, len(rows))
     return rows[0]
-
-
-def _set_total(operation: Operation, number: int) -> None:
-    operation.progress_total = number
-    Operation.objects.filter(pk=operation.pk).update(progress_total=number)
 
 
 def _request(

@@ -7,12 +7,13 @@ from typing import Any
 
 from gpuplatform.audit.core.changes import Target
 from gpuplatform.errors import FieldError, InsufficientCapacity, InvalidSpec, PhaseConflict
-from gpuplatform.metrics.declared import CLAIMS_REFUSED
+from gpuplatform.metrics.declared import CLAIMS_REJECTED
 from gpuplatform.metrics.recorder import count
 from gpuplatform.operations.models import Operation
 from gpuplatform.operations.phases import OPEN_PHASES
 from gpuplatform.operations.services import (
     Accepted,
+    Admission,
     Request,
     name_conflict,
     operation_accept,
@@ -89,7 +90,7 @@ def unit_create(*, tenant: Tenant, body: GpuUnitCreate) -> Accepted:
         if claimed.stock is None and not body.stock_name:
             check_possible(wanted, "specName")
         if claimed.stock is None and body.wait is None:
-            count(CLAIMS_REFUSED, kind=UnitOperation.CREATE)
+            count(CLAIMS_REJECTED, kind=UnitOperation.CREATE)
             raise _insufficient(body, claimed.waiting)
         size = {"specName": body.spec_name} if claimed.stock is None else claimed.stock.spec
         with suppress(InvalidSpec):  # The worker reports an invalid spec of the stock unit.
@@ -101,9 +102,7 @@ def unit_create(*, tenant: Tenant, body: GpuUnitCreate) -> Accepted:
         return unit.pk
 
     payload = body.payload()
-    request = _request(
-        tenant, UnitOperation.CREATE, body.operation_id, body.name, payload, is_limited=True
-    )
+    request = _request(tenant, UnitOperation.CREATE, body.operation_id, body.name, payload)
     return accept_in_line(request, prepare, spec_name=body.spec_name)
 
 
@@ -125,9 +124,7 @@ def unit_update(
         body.applied_to(unit.spec)
 
     payload = body.payload() | ({} if etag is None else {IF_MATCH: etag})
-    request = _request(
-        tenant, UnitOperation.UPDATE, body.operation_id, name, payload, is_limited=True
-    )
+    request = _request(tenant, UnitOperation.UPDATE, body.operation_id, name, payload)
     return operation_accept(request, prepare=_changing(tenant, name, check))
 
 
@@ -183,12 +180,12 @@ def unit_start(
         wanted = wanted_by(unit)
         if claim_within(quota, claim, operation, wanted, unit.gpu).stock is None:
             check_possible(wanted, "")
-            lasts = DEFAULT_WAIT if wait is None else wait.duration
-            request_open(operation, unit, wanted, lasts, is_limited=False)
+            duration = DEFAULT_WAIT if wait is None else wait.duration
+            request_open(operation, unit, wanted, duration, is_limited=False)
         return row_id
 
     payload = {} if wait is None else {"wait": wait.normalised()}
-    request = _request(tenant, UnitOperation.START, operation_id, name, payload, is_limited=True)
+    request = _request(tenant, UnitOperation.START, operation_id, name, payload)
     return accept_in_line(request, prepare)
 
 
@@ -318,13 +315,11 @@ def _request(
     operation_id: str,
     name: str,
     payload: Mapping[str, Any] | None = None,
-    *,
-    is_limited: bool = False,
 ) -> Request:
     place = (UNIT_KIND, tenant.namespace, name)
+    is_release = kind in {UnitOperation.STOP, UnitOperation.DELETE}
     return Request(
         *(tenant, operation_id, kind, *place),
         payload=payload or {},
-        only_releases=kind in {UnitOperation.STOP, UnitOperation.DELETE},
-        is_limited=is_limited,
+        admission=Admission.ALWAYS if is_release else Admission.WITHIN_LIMITS,
     )

@@ -175,28 +175,20 @@ def _reason_choices(values: Sequence[str]) -> list[tuple[str, str]]:
     ]
 
 
-class SpecFilter(RecentValuesFilter):
-    """A filter by GPU spec."""
+def recent_values(title: str, *fields: str, are_reasons: bool = False) -> type[RecentValuesFilter]:
+    """Return a filter by the values of `fields`. Its parameter has the name `title`."""
 
-    title = "spec"
-    parameter_name = "spec"
-    fields = ("spec_name",)
+    class Filter(RecentValuesFilter):
+        pass
 
-
-class NamespaceFilter(RecentValuesFilter):
-    """A filter by namespace."""
-
-    title = "namespace"
-    parameter_name = "namespace"
-    fields = ("namespace",)
+    Filter.title = Filter.parameter_name = title
+    Filter.fields, Filter.are_reasons = fields, are_reasons
+    return Filter
 
 
-class TenantFilter(RecentValuesFilter):
-    """A filter by tenant."""
-
-    title = "tenant"
-    parameter_name = "tenant"
-    fields = ("tenant__name",)
+SpecFilter = recent_values("spec", "spec_name")
+NamespaceFilter = recent_values("namespace", "namespace")
+TenantFilter = recent_values("tenant", "tenant__name")
 
 
 class AgeFilter(ChoiceFilter):

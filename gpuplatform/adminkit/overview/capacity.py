@@ -170,10 +170,10 @@ def _product_bar(product: ProductCapacity) -> ProductBar:
 def _free_text(product: ProductCapacity) -> str:
     """Return the numbers of free GPUs: in total, of one node, and of nodes without new pods."""
     parts = [f"{product.free} of {product.allocatable} free"]
-    if product.largest_free < product.free - product.free_closed:
+    if product.largest_free < product.free - product.free_unschedulable:
         parts.append(f"at most {product.largest_free} on one node")
-    if product.free_closed:
-        parts.append(f"{product.free_closed} on nodes that accept no pods")
+    if product.free_unschedulable:
+        parts.append(f"{product.free_unschedulable} on nodes that accept no pods")
     if product.excess:
         parts.append(f"{product.excess} held without a GPU")
     return ", ".join(parts)

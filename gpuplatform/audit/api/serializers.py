@@ -26,7 +26,7 @@ class AuditEntryReply(Reply):
         examples=["203.0.113.7"],
     )
     trace_id: str = Field(description="The traceID of the request.", examples=["5f0c1e7a"])
-    verb: str = Field(description="What the actor asked for.", examples=["create"])
+    verb: str = Field(description="The requested action.", examples=["create"])
     object_kind: str = Field(description="Kind of the object.", examples=["GPUUnit"])
     object_namespace: str = Field(
         description="Namespace of the object.", examples=["runtime-instance"]

@@ -53,24 +53,24 @@ _READS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """What a request asked for."""
+class RequestedAction:
+    """The object and the verb of a request."""
 
     kind: str
     """The kind of the object, or an empty string if the route is not about objects."""
     verb: str
 
 
-def asked(route: str, method: str) -> Asked:
-    """Return the object and the verb of a request; `POST gpu-unit-stop` asks to `stop` a unit."""
+def requested_action(route: str, method: str) -> RequestedAction:
+    """Return the object and the verb of a request; the verb of `POST gpu-unit-stop` is `stop`."""
     known = max((one for one in KINDS if _is_part(one, route)), key=len, default="")
     rest = route[len(known) + 1 :] if known else ""
     verb = rest if rest and method == "POST" else _VERBS.get(method, "read")
-    return Asked(KINDS.get(known, ""), verb)
+    return RequestedAction(KINDS.get(known, ""), verb)
 
 
 def is_rejection(status: int, method: str) -> bool:
-    """Return whether a response rejects what the caller asked for.
+    """Return whether a response rejects the action of the request.
 
     A conflict rejects a write. A conflict of a read only means that no content is available.
     """

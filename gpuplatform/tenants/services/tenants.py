@@ -12,7 +12,7 @@ from typing import Any
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import ProtectedError
+from django.db.models import ProtectedError, QuerySet
 from django.db.models.functions import Now
 
 from gpuplatform.audit.core.changes import Target
@@ -20,7 +20,6 @@ from gpuplatform.errors import FieldError, InUse, InvalidSpec, NameConflict, Pha
 from gpuplatform.formats.namespaces import reserved_error
 from gpuplatform.lifecycle.transition import transition
 from gpuplatform.operations.models import Operation
-from gpuplatform.operations.phases import OPEN_PHASES
 from gpuplatform.operations.registry import Done, Failed
 from gpuplatform.operations.services import (
     RETENTION_DAYS,
@@ -133,7 +132,7 @@ def tenant_suspend(*, tenant: Tenant, name: str, operation_id: str) -> Accepted:
 
     def change(target: Tenant) -> None:
         _check_not_default(target, "suspended")
-        _move(target, TenantPhase.SUSPENDED)
+        _set_phase(target, TenantPhase.SUSPENDED)
 
     return _accept(tenant, TenantOperation.SUSPEND, operation_id, name, change)
 
@@ -147,7 +146,7 @@ def tenant_resume(*, tenant: Tenant, name: str, operation_id: str) -> Accepted:
     """
 
     def change(target: Tenant) -> None:
-        _move(target, TenantPhase.ACTIVE)
+        _set_phase(target, TenantPhase.ACTIVE)
 
     return _accept(tenant, TenantOperation.RESUME, operation_id, name, change)
 
@@ -207,14 +206,12 @@ def settle_delete(operation: Operation, outcome: Done | Failed) -> None:
     """Close the row of the tenant and delete its tokens, or suspend it if the deletion failed."""
     rows = Tenant.objects.filter(pk=operation.object_row or 0, phase=TenantPhase.DELETING)
     if isinstance(outcome, Failed):
-        failure = _failure(outcome)
         transition(
             rows,
             TENANT_TRANSITIONS,
             TenantPhase.SUSPENDED,
-            failure_code=failure["failure_code"],
-            failure_message=failure["failure_message"],
             updated_at=Now(),
+            **_failure(outcome),
         )
     elif transition(
         rows, TENANT_TRANSITIONS, TenantPhase.DELETED, deleted_at=Now(), updated_at=Now()
@@ -245,7 +242,7 @@ _NO_FAILURE: Mapping[str, str] = {"failure_code": "", "failure_message": ""}
 def _failure(outcome: Done | Failed) -> dict[str, str]:
     if isinstance(outcome, Failed):
         return {"failure_code": outcome.code, "failure_message": outcome.message}
-    return {**_NO_FAILURE}
+    return dict(_NO_FAILURE)
 
 
 def _uid(outcome: Done) -> str:
@@ -309,14 +306,14 @@ def _check_not_default(target: Tenant, verb: str) -> None:
         raise PhaseConflict(msg)
 
 
-def _move(target: Tenant, phase: TenantPhase) -> None:
+def _set_phase(target: Tenant, phase: TenantPhase) -> None:
     """Change the phase of a locked tenant, unless the tenant has it, and run the matcher."""
     if target.phase != phase:
         transition(_rows(target), TENANT_TRANSITIONS, phase, updated_at=Now())
         hint_matcher_of(target)
 
 
-def _rows(target: Tenant) -> Any:
+def _rows(target: Tenant) -> QuerySet[Tenant]:
     return Tenant.objects.filter(pk=target.pk)
 
 
@@ -343,9 +340,3 @@ def _request(
     payload: Mapping[str, Any] | None = None,
 ) -> Request:
     return Request(tenant, operation_id, kind, TENANT_KIND, "", name, payload=payload or {})
-
-
-def open_operations(target: Tenant) -> int:
-    """Return the number of open operations on a tenant."""
-    rows = Operation.objects.filter(object_kind=TENANT_KIND, object_name=target.name)
-    return rows.filter(phase__in=OPEN_PHASES).count()

@@ -46,6 +46,18 @@ _USE: Final = (
 """The columns of a `Use`."""
 
 
+_WRITE_SPANS: Final = """
+UPDATE usage_usageinterval i SET
+    seen_at = s.seen_at, pod_uid = s.pod_uid, bound_at = s.bound_at,
+    finished_at = s.finished_at, ready_since = s.ready_since, ready_seconds = s.ready_seconds,
+    changed_from = LEAST(i.changed_from, s.changed_from)
+FROM unnest(%s::bigint[], %s::timestamptz[], %s::text[], %s::timestamptz[], %s::timestamptz[],
+            %s::timestamptz[], %s::float8[], %s::timestamptz[])
+     AS s (id, seen_at, pod_uid, bound_at, finished_at, ready_since, ready_seconds, changed_from)
+WHERE i.id = s.id
+"""
+
+
 @dataclass(frozen=True, slots=True)
 class Use:
     """What a unit uses from the time at which it consumes a stock unit."""
@@ -111,7 +123,7 @@ def _record(sights: Mapping[str, Sequence[Sight]], *, may_skip: bool) -> None:
     # A lock is a write, too: rows that no sight changes are not locked.
     changing = [row.pk for row in rows if _is_changed(row, sights[row.unit_uid], now)]
     locked = rows.filter(pk__in=changing).order_by("id")
-    moved: list[tuple[UsageInterval, Span]] = []
+    changed: list[tuple[UsageInterval, Span]] = []
     for found in locked.select_for_update(skip_locked=may_skip, no_key=True, of=("self",)):
         row, result = found, Seen(_span(found))
         for sight in sights[row.unit_uid]:
@@ -121,8 +133,8 @@ def _record(sights: Mapping[str, Sequence[Sight]], *, may_skip: bool) -> None:
         if result.next_part is not None:
             _next_part(row, result.span, result.next_part)
         elif result.span != _span(row):
-            moved.append((row, result.span))
-    _move(moved)
+            changed.append((row, result.span))
+    _write_spans(changed)
     _refine({uid: ends for uid, found in sights.items() if (ends := _ends(found))})
 
 
@@ -147,27 +159,15 @@ def _next_part(row: UsageInterval, last: Span, following: Span) -> tuple[UsageIn
     return part, Seen(span)
 
 
-def _move(moved: Sequence[tuple[UsageInterval, Span]]) -> None:
+def _write_spans(changed: Sequence[tuple[UsageInterval, Span]]) -> None:
     """Write the spans of many rows with one statement."""
-    if not moved:
+    if not changed:
         return
-    columns: list[list[Any]] = [[row.pk for row, _ in moved]]
-    columns += [[getattr(span, name) for _, span in moved] for name in _SPAN[1:]]
-    columns.append([min(_span(row).charged_until, span.charged_until) for row, span in moved])
+    columns: list[list[Any]] = [[row.pk for row, _ in changed]]
+    columns += [[getattr(span, name) for _, span in changed] for name in _SPAN[1:]]
+    columns.append([min(_span(row).charged_until, span.charged_until) for row, span in changed])
     with connection.cursor() as cursor:
-        cursor.execute(_MOVE, columns)
-
-
-_MOVE: Final = """
-UPDATE usage_usageinterval i SET
-    seen_at = s.seen_at, pod_uid = s.pod_uid, bound_at = s.bound_at,
-    finished_at = s.finished_at, ready_since = s.ready_since, ready_seconds = s.ready_seconds,
-    changed_from = LEAST(i.changed_from, s.changed_from)
-FROM unnest(%s::bigint[], %s::timestamptz[], %s::text[], %s::timestamptz[], %s::timestamptz[],
-            %s::timestamptz[], %s::float8[], %s::timestamptz[])
-     AS s (id, seen_at, pod_uid, bound_at, finished_at, ready_since, ready_seconds, changed_from)
-WHERE i.id = s.id
-"""
+        cursor.execute(_WRITE_SPANS, columns)
 
 
 def _ends(sights: Iterable[Sight]) -> list[Sight]:

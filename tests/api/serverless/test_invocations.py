@@ -14,7 +14,7 @@ from django.test import Client
 from pytest_django import DjangoAssertNumQueries, Settings
 
 from gpuplatform import clock
-from gpuplatform.api.connection import HAS_LEFT_KEY
+from gpuplatform.api.connection import IS_DISCONNECTED_KEY
 from gpuplatform.api.opaque import opaque
 from gpuplatform.api.waiting import RETRY_SECONDS, SEATS
 from gpuplatform.tenancy.models import Scope
@@ -272,12 +272,12 @@ class TestWaiting:
 
     def test_call_of_client_that_disconnected_is_dropped(self, api: Api) -> None:
         function_row("echo")
-        api.post(INVOCATIONS, self.BODY, **{HAS_LEFT_KEY: lambda: True})
+        api.post(INVOCATIONS, self.BODY, **{IS_DISCONNECTED_KEY: lambda: True})
         dropped = Invocation.objects.get()
 
         again = api.post(INVOCATIONS, {**self.BODY, "mode": "async"})
 
-        assert (dropped.state, dropped.failure_class) == ("Expired", "caller_left")
+        assert (dropped.state, dropped.failure_class) == ("Expired", "caller_disconnected")
         assert again.code == "operation_conflict"
 
     def test_ended_invocation_is_returned_immediately(self, api: Api) -> None:

@@ -134,7 +134,7 @@ def test_a_rejected_create_returns_the_values_and_can_be_repeated(api: Api) -> N
     assert (found.status, found.code) == (409, "quota_exceeded")
     assert found.fields == ["gpus"]
     assert found.json["error"]["quota"] == [
-        {"resource": "gpus", "used": 1, "releasing": 1, "allowed": 1, "asked": 1}
+        {"resource": "gpus", "used": 1, "releasing": 1, "allowed": 1, "requested": 1}
     ]
     assert api.get(f"{UNITS}/a").status == 404
     type(running).objects.filter(pk=running.pk).update(gpus_seen=0)

@@ -71,7 +71,7 @@ def test_the_estimate_counts_the_waiting_requests(api: Api, cluster: FakeCluster
     granted = CapacityRequest.objects.order_by("id")[:MIN_GRANTS].values("pk")
     CapacityRequest.objects.filter(pk__in=granted).update(
         phase=RequestPhase.GRANTED,
-        asked_at=Now() - timedelta(seconds=60),
+        requested_at=Now() - timedelta(seconds=60),
         granted_at=Now(),
         ahead=0,
     )

@@ -82,7 +82,7 @@ def test_the_progress_names_what_is_left_and_its_owners(api: Api, unit: GpuUnit)
 
     assert (found["operationID"], found["state"]) == ("d1", "MovingStock")
     assert (found["units"], found["deadline"]) == ("keep", None)
-    assert (found["unitsLeft"], found["stockLeft"]) == (1, 1)
+    assert (found["activeUnitCount"], found["stockUnitCount"]) == (1, 1)
     assert found["remaining"] == [
         {"namespace": unit.namespace, "name": "trainer", "tenant": "default"}
     ]

@@ -91,7 +91,7 @@ def test_beat_serves_the_state_and_ends_immediately(tmp_path: Path) -> None:
     try:
         lives = ProcessHeartbeat.objects.filter(part="beat")
         assert wait_until(lives.exists, START_SECONDS), beat.log.read_text()
-        assert "\ngpuplatform_state_is_read 1.0\n" in _metrics(port)
+        assert "\ngpuplatform_database_up 1.0\n" in _metrics(port)
 
         assert beat.stop() < SLACK_SECONDS
         assert beat.exit_code == 0

@@ -411,7 +411,7 @@ def test_a_create_waits_for_the_deletion_of_a_leftover(cluster: FakeCluster) -> 
 
     driver.run(operation.id)
 
-    assert (state(operation).phase, state(operation).reason) == ("Pending", "LeftoverInTheWay")
+    assert (state(operation).phase, state(operation).reason) == ("Pending", "LeftoverConflict")
     cluster.remove(STOCK_POOL, "a", namespace="runtime-pools")
     is_due(operation)
     driver.run(operation.id)

@@ -101,7 +101,7 @@ def test_a_create_whose_response_was_lost_leaves_a_leftover_when_cancelled(
     following = accept_create(name="a").operation
 
     assert cluster.names(STOCK_POOL) == ["a"]
-    assert run(following).reason == "LeftoverInTheWay"
+    assert run(following).reason == "LeftoverConflict"
 
 
 @COMMITTING

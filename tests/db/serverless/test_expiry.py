@@ -275,10 +275,10 @@ def wait_without_caller(row: Invocation) -> int:
     return wait_for_end(row, lambda: True)
 
 
-DROPPED = ("Expired", "caller_left")
+DROPPED = ("Expired", "caller_disconnected")
 
 
-def test_call_whose_caller_left_is_not_delivered(
+def test_call_whose_caller_disconnected_is_not_delivered(
     relay: Relay, expiry: Expiry, queue: Queue
 ) -> None:
     function = function_row()
@@ -295,7 +295,7 @@ def test_call_whose_caller_left_is_not_delivered(
     assert worker.take(seconds=0.3) == []
 
 
-def test_running_call_whose_caller_left_is_completed(
+def test_running_call_whose_caller_disconnected_is_completed(
     relay: Relay, store: ResultStore, expiry: Expiry, queue: Queue
 ) -> None:
     function = function_row()
@@ -314,7 +314,7 @@ def test_running_call_whose_caller_left_is_completed(
     assert settled(row).state == "Succeeded"
 
 
-def test_result_after_caller_left_is_ignored(
+def test_result_after_caller_disconnected_is_ignored(
     relay: Relay, store: ResultStore, queue: Queue
 ) -> None:
     function = function_row()

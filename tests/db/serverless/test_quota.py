@@ -95,7 +95,7 @@ def test_a_repeated_call_is_not_queued_again_beyond_the_limit() -> None:
     rows = Invocation.objects.filter(pk=first.pk)
     rows.update(
         state=InvocationState.EXPIRED,
-        failure_class=FailureClass.CALLER_LEFT,
+        failure_class=FailureClass.CALLER_DISCONNECTED,
         completed_at=first.accepted_at,
     )
     limit(openInvocations=0)
@@ -115,7 +115,7 @@ def test_a_repeated_call_of_a_suspended_tenant_is_not_queued_again() -> None:
     rows = Invocation.objects.filter(pk=first.pk)
     rows.update(
         state=InvocationState.EXPIRED,
-        failure_class=FailureClass.CALLER_LEFT,
+        failure_class=FailureClass.CALLER_DISCONNECTED,
         completed_at=first.accepted_at,
     )
     # The tenant is suspended after the API has checked it.

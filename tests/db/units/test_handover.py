@@ -235,7 +235,7 @@ def test_leftover_a_late_post_of_a_failed_create_is_deleted_and_consumes_nothing
     world.cluster.create(GPU_UNIT, posts[0])
 
     again = world.create("a")
-    assert (world.run(again).reason, world.run(again).phase) == ("LeftoverInTheWay", "Pending")
+    assert (world.run(again).reason, world.run(again).phase) == ("LeftoverConflict", "Pending")
     assert world.deployment("a") is None
     delete_leftovers(world.cluster)
 

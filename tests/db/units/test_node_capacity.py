@@ -121,7 +121,7 @@ def test_free_counts_only_nodes_that_would_take_a_unit() -> None:
 
     assert (spec("l40s").free, spec("large").free) == (0, 1)
     h100 = products()[H100]
-    assert (h100.free, h100.free_closed, h100.largest_free) == (23, 8, 8)
+    assert (h100.free, h100.free_unschedulable, h100.largest_free) == (23, 8, 8)
 
 
 def test_a_node_whose_gpus_failed_holds_no_more_than_it_offers() -> None:

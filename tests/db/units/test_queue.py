@@ -71,8 +71,8 @@ def test_a_create_that_waits_is_accepted_without_stock(world: UnitWorld) -> None
 
     request = request_of(operation)
     assert (request.phase, request.count, request.ahead) == (RequestPhase.OPEN, 1, 0)
-    assert request.asked_at == state(operation).created_at
-    assert request.expires_at - request.asked_at > timedelta(seconds=3590)
+    assert request.requested_at == state(operation).created_at
+    assert request.expires_at - request.requested_at > timedelta(seconds=3590)
     history = UnitHistory.objects.filter(unit=request.unit).values_list("phase", "reason")
     assert list(history) == [("Pending", "WaitingForCapacity"), ("Pending", "")]
     waiting = world.run(operation)
@@ -302,7 +302,7 @@ def test_a_start_waits_as_long_as_it_was_requested(world: UnitWorld) -> None:
     accepted = unit_start(tenant=owner, name="a", operation_id="start-1", wait=wait)
 
     request = request_of(accepted.operation)
-    assert request.expires_at - request.asked_at > timedelta(hours=23)
+    assert request.expires_at - request.requested_at > timedelta(hours=23)
     assert unit_start(tenant=owner, name="a", operation_id="start-1", wait=wait).is_replay
 
 
@@ -319,7 +319,7 @@ def test_vanished_stock_is_requested_again_with_the_age_of_the_operation(
     world.work()
 
     request = request_of(operation)
-    assert request.asked_at == operation.created_at
+    assert request.requested_at == operation.created_at
     assert state(operation).phase == "Succeeded"
     assert request_of(Operation.objects.get(operation_id="create-default-later")).phase == "Open"
 
@@ -544,7 +544,7 @@ def test_the_estimate_uses_the_newest_grants(world: UnitWorld) -> None:
         operation = ask("a", f"u{number}")
         CapacityRequest.objects.filter(operation=operation).update(
             phase=RequestPhase.GRANTED,
-            asked_at=Now() - timedelta(seconds=60),
+            requested_at=Now() - timedelta(seconds=60),
             granted_at=Now(),
         )
     waiting = ask("b", "waiting")

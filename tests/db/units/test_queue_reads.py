@@ -50,7 +50,7 @@ def fill(chance: random.Random, number: int = 24) -> dict[int, QueueTenant]:
         ask(f"u{n}", f"t{chance.randrange(4)}")
     for row in CapacityRequest.objects.all():
         CapacityRequest.objects.filter(pk=row.pk).update(
-            asked_at=Now() - timedelta(seconds=chance.randrange(4)),
+            requested_at=Now() - timedelta(seconds=chance.randrange(4)),
             count=chance.choice([1, 1, 2, 3]),
             priority=chance.choice([0, 0, 9]),
             is_preemptible=chance.random() < 0.3,
@@ -76,7 +76,7 @@ def whole(free: list[int], others: list[int]) -> list[QueueRequest]:
             gpus=row.count * 2,
             priority=row.priority,
             is_preemptible=row.is_preemptible,
-            asked_at=row.asked_at.timestamp(),
+            requested_at=row.requested_at.timestamp(),
             fits=frozenset(others) if row.resource_name else None,
         )
         for row in CapacityRequest.objects.all()
@@ -239,5 +239,5 @@ def test_stock_that_becomes_ready_is_left_to_the_request_that_needs_its_resource
 
     GpuUnit.objects.filter(pk=coming.pk).update(phase="Ready")
 
-    rows = queue.only(claimable_stock(SPEC), [free.pk], last)
+    rows = queue.restricted(claimable_stock(SPEC), [free.pk], last)
     assert [row.pk for row in rows] == [free.pk]

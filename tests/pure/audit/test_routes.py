@@ -2,29 +2,29 @@
 
 import pytest
 
-from gpuplatform.audit.core.routes import Asked, asked, is_rejection
+from gpuplatform.audit.core.routes import RequestedAction, is_rejection, requested_action
 from gpuplatform.tenancy.permissions import PERMISSIONS, Method
 
 
 @pytest.mark.parametrize(
     ("route", "method", "expected"),
     [
-        ("gpu-units", "POST", Asked("GPUUnit", "create")),
-        ("gpu-unit", "PUT", Asked("GPUUnit", "update")),
-        ("gpu-unit", "DELETE", Asked("GPUUnit", "delete")),
-        ("gpu-unit-stop", "POST", Asked("GPUUnit", "stop")),
-        ("gpu-unit-logs", "GET", Asked("GPUUnit", "read")),
-        ("node-drain-cancel", "POST", Asked("Node", "drain-cancel")),
-        ("tenant-member", "PUT", Asked("Member", "update")),
-        ("tenant-limits", "PUT", Asked("Tenant", "update")),
-        ("unknown", "POST", Asked("", "create")),
-        ("", "PURGE", Asked("", "read")),
+        ("gpu-units", "POST", RequestedAction("GPUUnit", "create")),
+        ("gpu-unit", "PUT", RequestedAction("GPUUnit", "update")),
+        ("gpu-unit", "DELETE", RequestedAction("GPUUnit", "delete")),
+        ("gpu-unit-stop", "POST", RequestedAction("GPUUnit", "stop")),
+        ("gpu-unit-logs", "GET", RequestedAction("GPUUnit", "read")),
+        ("node-drain-cancel", "POST", RequestedAction("Node", "drain-cancel")),
+        ("tenant-member", "PUT", RequestedAction("Member", "update")),
+        ("tenant-limits", "PUT", RequestedAction("Tenant", "update")),
+        ("unknown", "POST", RequestedAction("", "create")),
+        ("", "PURGE", RequestedAction("", "read")),
     ],
 )
 def test_the_route_and_the_method_name_the_object_and_the_verb(
-    route: str, method: str, expected: Asked
+    route: str, method: str, expected: RequestedAction
 ) -> None:
-    assert asked(route, method) == expected
+    assert requested_action(route, method) == expected
 
 
 def test_each_write_of_the_api_is_about_a_kind() -> None:
@@ -35,7 +35,7 @@ def test_each_write_of_the_api_is_about_a_kind() -> None:
         if method != Method.GET
     }
 
-    assert {(name, method) for name, method in writes if not asked(name, method).kind} == set()
+    assert [write for write in writes if not requested_action(*write).kind] == []
 
 
 @pytest.mark.parametrize(

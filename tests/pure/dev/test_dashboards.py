@@ -96,7 +96,7 @@ def test_a_flag_is_green_at_its_good_value(good: int, colors: list[str]) -> None
 @pytest.mark.parametrize(
     ("panel", "unit"),
     [
-        (Panel("t", declared.TASK_FAULTS), "ops"),
+        (Panel("t", declared.TASK_ERRORS), "ops"),
         (Panel("t", declared.HTTP_SECONDS), "s"),
         (Panel("t", declared.NODES), "short"),
     ],

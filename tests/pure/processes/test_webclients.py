@@ -15,7 +15,7 @@ class FakeClient:
     def has_begun(self) -> bool:
         return self._has_begun
 
-    def give_up(self, wait: Wait) -> None:
+    def end_wait(self, wait: Wait) -> None:
         self.closed = wait
 
 

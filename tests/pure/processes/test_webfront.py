@@ -23,7 +23,7 @@ class FakeConnection:
     def has_begun(self) -> bool:
         return False
 
-    def give_up(self, wait: Wait) -> None:
+    def end_wait(self, wait: Wait) -> None:
         self.closed = wait
 
 

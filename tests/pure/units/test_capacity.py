@@ -85,7 +85,7 @@ def test_free_gpus_of_closed_nodes_and_fragments_are_known() -> None:
 
     [use] = use_by_product(records(nodes, pods).values(), USES).values()
 
-    assert (use.free, use.closed, use.largest_free) == (13, 8, 3)
+    assert (use.free, use.unschedulable, use.largest_free) == (13, 8, 3)
 
 
 def test_slices_and_whole_gpus_are_counted_separately() -> None:

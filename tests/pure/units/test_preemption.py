@@ -105,7 +105,7 @@ def test_each_stop_reduces_the_share_of_its_tenant() -> None:
     assert found == (3, 5, 2)
 
 
-HEAD = QueueRequest(1, 1, asked_at=LONG_AGO)
+HEAD = QueueRequest(1, 1, requested_at=LONG_AGO)
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ HEAD = QueueRequest(1, 1, asked_at=LONG_AGO)
     [
         pytest.param([HEAD], (), 1, id="the first request"),
         pytest.param(
-            [HEAD._replace(asked_at=LONG_AGO + 1)], (), 0, id="it has just begun to wait"
+            [HEAD._replace(requested_at=LONG_AGO + 1)], (), 0, id="it has just begun to wait"
         ),
         pytest.param([HEAD._replace(is_preemptible=True)], (), 0, id="it is preemptible"),
         pytest.param([HEAD], (1,), 0, id="units were stopped for it already"),
@@ -121,10 +121,10 @@ HEAD = QueueRequest(1, 1, asked_at=LONG_AGO)
             [HEAD, HEAD._replace(number=2)], (1,), 0, id="the next one waits for the first"
         ),
         pytest.param(
-            [HEAD, QueueRequest(2, 2, priority=5, asked_at=LONG_AGO)], (), 2, id="by priority"
+            [HEAD, QueueRequest(2, 2, priority=5, requested_at=LONG_AGO)], (), 2, id="by priority"
         ),
         pytest.param(
-            [QueueRequest(2, 2, 9, 9, asked_at=LONG_AGO), HEAD], (), 1, id="not beyond a quota"
+            [QueueRequest(2, 2, 9, 9, requested_at=LONG_AGO), HEAD], (), 1, id="not beyond a quota"
         ),
         pytest.param([], (), 0, id="an empty queue"),
     ],
@@ -147,7 +147,7 @@ def test_units_are_stopped_for_the_first_request_once(
             tenant=st.sampled_from([1, 2, 3]),
             priority=st.sampled_from([0, 5]),
             is_preemptible=st.booleans(),
-            asked_at=st.sampled_from([LONG_AGO, NOW]),
+            requested_at=st.sampled_from([LONG_AGO, NOW]),
         ),
         max_size=6,
         unique_by=lambda one: one.number,

@@ -62,7 +62,7 @@ def cases(draw: st.DrawFn) -> Case:
             gpus=count,
             priority=draw(st.sampled_from([0, 0, 50])),
             is_preemptible=draw(st.booleans()),
-            asked_at=float(draw(st.integers(0, 5))),
+            requested_at=float(draw(st.integers(0, 5))),
             fits=draw(st.none() | st.frozensets(st.sampled_from(ROWS), min_size=3, max_size=3)),
             has_quota=draw(st.booleans()),
         )
@@ -180,7 +180,7 @@ def test_no_request_is_overtaken_within_its_tenant_and_class(case: Case) -> None
             one
             for one in case.requests
             if lane(one) == lane(request)
-            and (one.asked_at, one.number) < (request.asked_at, request.number)
+            and (one.requested_at, one.number) < (request.requested_at, request.number)
         ]
         assert set(older) <= set(granted[:place])
 
@@ -235,7 +235,7 @@ A_GROUP_BEHIND_A_HOLD = Case(
 def test_a_create_that_does_not_wait_gets_only_what_the_queue_leaves(
     case: Case, holds: bool
 ) -> None:
-    last = QueueRequest(99, tenant=0, asked_at=9.0)
+    last = QueueRequest(99, tenant=0, requested_at=9.0)
 
     left = left_over(case.requests, case.tenants, case.free, last, lambda _: holds)
 
@@ -274,9 +274,9 @@ def test_preemptible_requests_are_last_then_priority_share_and_age_decide() -> N
     tenants = {1: QueueTenant(held=4), 2: QueueTenant()}
     line = [
         QueueRequest(1, tenant=1, priority=50),
-        QueueRequest(2, tenant=2, asked_at=3),
-        QueueRequest(3, tenant=1, asked_at=1),
-        QueueRequest(4, tenant=1, asked_at=2),
+        QueueRequest(2, tenant=2, requested_at=3),
+        QueueRequest(3, tenant=1, requested_at=1),
+        QueueRequest(4, tenant=1, requested_at=2),
         QueueRequest(5, tenant=2, is_preemptible=True, priority=100),
     ]
 
@@ -286,7 +286,7 @@ def test_preemptible_requests_are_last_then_priority_share_and_age_decide() -> N
 def test_a_tenant_at_its_limit_bars_its_lane_but_not_another_tenant() -> None:
     tenants = {1: QueueTenant(held=2, limit=2), 2: QueueTenant(held=5), 3: QueueTenant()}
     barred, other = QueueRequest(1, tenant=1), QueueRequest(3, tenant=2)
-    lost = QueueRequest(2, tenant=1, asked_at=1, has_quota=True)
+    lost = QueueRequest(2, tenant=1, requested_at=1, has_quota=True)
     suspended = {**tenants, 2: QueueTenant(is_active=False)}
 
     assert not is_within_quota(barred, tenants[1])

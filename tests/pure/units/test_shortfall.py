@@ -9,7 +9,7 @@ CASES = {
     QueueCause.SPEC_MISSING: StockOfSpec(is_known=False, starting=1),
     QueueCause.SPEC_DISABLED: StockOfSpec(is_enabled=False, ready=1),
     QueueCause.STOCK_AVAILABLE: StockOfSpec(is_known=False, ready=1, unplaced=1),
-    QueueCause.NO_ROOM: StockOfSpec(starting=1, unplaced=1, is_top_up_paused=True),
+    QueueCause.STOCK_UNSCHEDULABLE: StockOfSpec(starting=1, unplaced=1, is_top_up_paused=True),
     QueueCause.STOCK_STARTING: StockOfSpec(starting=1, is_top_up_paused=True, has_failures=True),
     QueueCause.STOCK_FAILED: StockOfSpec(has_failures=True, is_top_up_paused=True),
     QueueCause.TOP_UP_PAUSED: StockOfSpec(is_top_up_paused=True),

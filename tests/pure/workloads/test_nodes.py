@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from gpuplatform.kube.kinds import Manifest
 from gpuplatform.workloads.causes import NODE_CAUSES, StartupCause
 from gpuplatform.workloads.nodes import (
+    NodeRejection,
     NodeState,
     PodRequirements,
-    Refusal,
     Taint,
-    would_take,
+    node_rejection,
 )
 from gpuplatform.workloads.placement import PRODUCT_LABEL
 from gpuplatform.workloads.resources import GPU_RESOURCE
@@ -24,12 +24,12 @@ PRESENT = {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}
 
 
 def cause(node: Manifest, pod: PodRequirements = ONE_GPU, room: int = 1) -> StartupCause | None:
-    found = would_take(NodeState.of(node), pod, {GPU_RESOURCE: room})
+    found = node_rejection(NodeState.of(node), pod, {GPU_RESOURCE: room})
     return found.cause if found else None
 
 
 def test_a_ready_node_with_room_takes_a_pod() -> None:
-    assert would_take(NodeState.of(node_manifest()), ONE_GPU, {GPU_RESOURCE: 1}) is None
+    assert node_rejection(NodeState.of(node_manifest()), ONE_GPU, {GPU_RESOURCE: 1}) is None
 
 
 @pytest.mark.parametrize(
@@ -105,24 +105,24 @@ def test_each_resource_needs_room() -> None:
     pod = PodRequirements(resources={GPU_RESOURCE: 1, SLICE: 2})
     state = NodeState.of(node_manifest(slices="2"))
 
-    assert would_take(state, pod, {GPU_RESOURCE: 1, SLICE: 2}) is None
-    refusal = would_take(state, pod, {GPU_RESOURCE: 1, SLICE: 1})
-    assert refusal is not None
-    assert refusal.cause == StartupCause.GPUS_MISSING
+    assert node_rejection(state, pod, {GPU_RESOURCE: 1, SLICE: 2}) is None
+    rejection = node_rejection(state, pod, {GPU_RESOURCE: 1, SLICE: 1})
+    assert rejection is not None
+    assert rejection.cause == StartupCause.GPUS_MISSING
 
 
 def test_a_deleted_node_takes_nothing() -> None:
     state = NodeState("n1", is_present=False)
 
-    found = would_take(state, PodRequirements(), {})
+    found = node_rejection(state, PodRequirements(), {})
 
-    assert found == Refusal(StartupCause.NODE_MISSING, "node 'n1' no longer exists")
+    assert found == NodeRejection(StartupCause.NODE_MISSING, "node 'n1' no longer exists")
 
 
 def test_every_cause_is_explained() -> None:
     assert NODE_CAUSES.keys() == {
         one for one in StartupCause if one.name.startswith("NODE_") or one.name == "GPUS_MISSING"
-    } - {StartupCause.NODE_REFUSED, StartupCause.NODE_UNREACHABLE}
+    } - {StartupCause.REJECTED_BY_NODE, StartupCause.NODE_UNREACHABLE}
 
 
 def test_the_state_of_a_node_is_read() -> None:
@@ -193,4 +193,4 @@ JSON = st.recursive(
 
 @given(JSON, JSON)
 def test_any_objects_are_read(node: Any, spec: Any) -> None:
-    would_take(NodeState.of(node), PodRequirements.of_spec(spec), {})
+    node_rejection(NodeState.of(node), PodRequirements.of_spec(spec), {})

@@ -403,7 +403,7 @@ def test_a_pod_that_is_not_created_is_rejected(message: str | None) -> None:
         ),
         (
             {"reason": "UnexpectedAdmissionError"},
-            StartupCause.NODE_REFUSED,
+            StartupCause.REJECTED_BY_NODE,
             "UnexpectedAdmissionError",
         ),
         ({}, StartupCause.POD_FAILED, "pool-h100-a"),
@@ -431,11 +431,11 @@ def test_a_rejected_pod_fails_after_its_grace_period() -> None:
     assert startup_failure([rejected()], {}, inside) is None
     delay = startup_delay([rejected()], inside)
     assert delay is not None
-    assert delay.cause == StartupCause.NODE_REFUSED
+    assert delay.cause == StartupCause.REJECTED_BY_NODE
     assert "12:00:20 UTC" in delay.text
     found = startup_failure([rejected()], {}, after)
     assert found is not None
-    assert found.cause == StartupCause.NODE_REFUSED
+    assert found.cause == StartupCause.REJECTED_BY_NODE
     assert startup_delay([rejected()], after) is None
     assert startup_failure([rejected()], {}) == found
 

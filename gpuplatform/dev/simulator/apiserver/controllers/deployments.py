@@ -17,6 +17,7 @@ from gpuplatform.dev.simulator.apiserver.controllers.replicas import (
     DEPLOYMENTS,
     PODS,
     REPLICA_SETS,
+    add_owners,
     adopt,
     children,
     may_be_adopted,
@@ -30,7 +31,6 @@ from gpuplatform.dev.simulator.apiserver.controllers.rollout import (
 )
 from gpuplatform.dev.simulator.apiserver.deletes import DeleteOptions, delete
 from gpuplatform.dev.simulator.apiserver.objects import Manifest, clone, controller_of, to_bytes
-from gpuplatform.dev.simulator.apiserver.selectors import labels_match
 from gpuplatform.dev.simulator.apiserver.store import Change, Entry, Key
 from gpuplatform.dev.simulator.apiserver.targets import Options, Target
 
@@ -50,25 +50,15 @@ class Deployments(Controller):
         if entry.key[:2] == DEPLOYMENTS:
             self.add(entry.key, adopts=change.before is None)
         elif entry.key[:2] == REPLICA_SETS:
-            self._observe_replica_set(entry.object, orphaned=may_be_adopted(change))
+            self._observe_replica_set(entry.object, is_adoptable=may_be_adopted(change))
         elif entry.key[:2] == PODS and change.type == "DELETED":
             owner = controller_of(entry.object) or {}
             replica_set = self.store.get((*REPLICA_SETS, entry.key[2], owner.get("name", "")))
             if replica_set:
-                self._observe_replica_set(replica_set.object, orphaned=False)
+                self._observe_replica_set(replica_set.object, is_adoptable=False)
 
-    def _observe_replica_set(self, replica_set: Manifest, *, orphaned: bool) -> None:
-        owner, namespace = controller_of(replica_set), replica_set["metadata"]["namespace"]
-        if owner is not None:
-            if owner["kind"] == "Deployment":
-                self.add((*DEPLOYMENTS, namespace, owner["name"]))
-            return
-        if not orphaned:
-            return
-        labels = replica_set["metadata"].get("labels", {})
-        for entry in self.store.find(DEPLOYMENTS, namespace):
-            if labels_match(labels, entry.object["spec"]["selector"]):
-                self.add(entry.key, adopts=True)
+    def _observe_replica_set(self, replica_set: Manifest, *, is_adoptable: bool) -> None:
+        add_owners(self, replica_set, DEPLOYMENTS, "Deployment", is_adoptable=is_adoptable)
 
     @override
     def sync(self, key: Key) -> None:

@@ -73,7 +73,7 @@ class Jobs(Controller):
         status: Manifest = {"uncountedTerminatedPods": {}, **clone(entry.object["status"])}
         self._count(entry, status)
         if not _is_ending(status):
-            self._resume(entry, status)
+            self._set_conditions(entry, status)
         error = self._manage(entry, status)
         pods = [pod.object for pod in children(self.store, entry, PODS)]
         self._finish(entry, status, pods)
@@ -121,7 +121,7 @@ class Jobs(Controller):
         if JOB_TRACKING in pod.object["metadata"].get("finalizers", ()):
             self.writer.change(pod, untrack, Options(manager=MANAGER))
 
-    def _resume(self, entry: Entry, status: Manifest) -> None:
+    def _set_conditions(self, entry: Entry, status: Manifest) -> None:
         """Set the condition `Suspended`, the start time, and the condition that ends the Job."""
         spec, known = entry.object["spec"], condition({"status": status}, "Suspended")
         if spec["suspend"]:
@@ -229,9 +229,10 @@ class Jobs(Controller):
 
 
 def _end_of(pod: Manifest, spec: Manifest) -> str:
-    """Return the outcome of a pod as the Job counts it, or an empty string if it has not ended.
+    """Return the outcome that the Job counts for a pod, or an empty string if it has not ended.
 
-    A pod without a remaining grace period has terminated, even if its status does not report it.
+    That is `Succeeded`, `Failed`, or the action of a rule of `podFailurePolicy`. A pod without a
+    remaining grace period has terminated, even if its status does not report it.
     """
     phase = pod.get("status", {}).get("phase")
     if phase == "Succeeded":

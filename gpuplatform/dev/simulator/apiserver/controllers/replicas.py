@@ -3,7 +3,7 @@
 from datetime import datetime, timedelta
 
 from gpuplatform import clock
-from gpuplatform.dev.simulator.apiserver.controllers.loop import MANAGER
+from gpuplatform.dev.simulator.apiserver.controllers.loop import MANAGER, Controller
 from gpuplatform.dev.simulator.apiserver.objects import Manifest, condition, controller_of
 from gpuplatform.dev.simulator.apiserver.resources import GroupPlural
 from gpuplatform.dev.simulator.apiserver.selectors import labels_match
@@ -37,6 +37,26 @@ def children(store: Store, owner: Entry, kind: GroupPlural) -> list[Entry]:
 
 def _controls(uid: str, entry: Entry) -> bool:
     return (controller_of(entry.object) or {}).get("uid") == uid
+
+
+def add_owners(
+    controller: Controller, child: Manifest, owners: GroupPlural, kind: str, *, is_adoptable: bool
+) -> None:
+    """Enqueue the controller of `child` if it is an object of `kind`, with the plural `owners`.
+
+    If `child` has no controller and `is_adoptable` is true, enqueue all objects that can adopt it.
+    """
+    owner, namespace = controller_of(child), child["metadata"]["namespace"]
+    if owner is not None:
+        if owner["kind"] == kind:
+            controller.add((*owners, namespace, owner["name"]))
+        return
+    if not is_adoptable:
+        return
+    labels = child["metadata"].get("labels", {})
+    for entry in controller.store.find(owners, namespace):
+        if labels_match(labels, entry.object["spec"]["selector"]):
+            controller.add(entry.key, adopts=True)
 
 
 def adopt(writer: Writer, owner: Entry, kind: GroupPlural) -> None:

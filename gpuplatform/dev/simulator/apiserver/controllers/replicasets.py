@@ -13,6 +13,7 @@ from gpuplatform.dev.simulator.apiserver.controllers.loop import (
 from gpuplatform.dev.simulator.apiserver.controllers.replicas import (
     PODS,
     REPLICA_SETS,
+    add_owners,
     adopt,
     available_at,
     children,
@@ -28,11 +29,9 @@ from gpuplatform.dev.simulator.apiserver.objects import (
     Manifest,
     clone,
     condition,
-    controller_of,
     now,
     random_suffix,
 )
-from gpuplatform.dev.simulator.apiserver.selectors import labels_match
 from gpuplatform.dev.simulator.apiserver.store import Change, Entry, Key
 from gpuplatform.dev.simulator.apiserver.targets import Options, Target
 
@@ -48,21 +47,8 @@ class ReplicaSets(Controller):
         if entry.key[:2] == REPLICA_SETS:
             self.add(entry.key, adopts=change.before is None)
         elif entry.key[:2] == PODS:
-            self._observe_pod(change)
-
-    def _observe_pod(self, change: Change) -> None:
-        pod = change.entry.object
-        namespace, owner = pod["metadata"]["namespace"], controller_of(pod)
-        if owner is not None:
-            if owner["kind"] == "ReplicaSet":
-                self.add((*REPLICA_SETS, namespace, owner["name"]))
-            return
-        if not may_be_adopted(change):
-            return
-        labels = pod["metadata"].get("labels", {})
-        for entry in self.store.find(REPLICA_SETS, namespace):
-            if labels_match(labels, entry.object["spec"]["selector"]):
-                self.add(entry.key, adopts=True)
+            is_adoptable = may_be_adopted(change)
+            add_owners(self, entry.object, REPLICA_SETS, "ReplicaSet", is_adoptable=is_adoptable)
 
     @override
     def sync(self, key: Key) -> None:
