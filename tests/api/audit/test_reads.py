@@ -99,8 +99,14 @@ def test_a_request_above_a_limit_has_an_entry(tenant: Tenant) -> None:
     assert only_entry() == ("rejected", "quota_exceeded", "create", "GPUUnit", "", "alpha")
 
 
-@pytest.mark.parametrize("path", ["/api/v1/gpu-units/absent", "/api/v1/gpu-units?limit=x"])
+@pytest.mark.parametrize(
+    "path",
+    ["/api/v1/gpu-units/absent", "/api/v1/gpu-units/foreign", "/api/v1/gpu-units?limit=x"],
+)
 def test_other_errors_have_no_entry(tenant: Tenant, path: str) -> None:
+    beta = Tenant.objects.create(name="beta", namespace="tenant-beta")
+    unit_row(name="foreign", tenant=beta, namespace=beta.namespace)
+
     assert api_of(tenant).client.get(path).status_code in {400, 404}
 
     assert not AuditEntry.objects.exists()
@@ -159,6 +165,54 @@ def test_each_read_of_a_result_has_an_entry(tenant: Tenant) -> None:
         ("read-result", "anonymous", "order-1", "alpha"),
     ]
     assert RESULT not in json.dumps([entry_fields(one) for one in AuditEntry.objects.all()])
+
+
+def test_a_result_that_a_repeated_request_returns_has_an_entry(tenant: Tenant) -> None:
+    invocation = ended_invocation(tenant)
+    before = AuditEntry.objects.count()
+    body = {
+        "requestID": invocation.function.request_id,
+        "invocationID": "order-1",
+        "payload": "hello",
+    }
+
+    path, form = "/api/v1/serverless/invocations", "application/json"
+    found = api_of(tenant).client.post(path, body, content_type=form)
+    without = api_of(tenant, Scope.READ, Scope.WRITE).client.post(path, body, content_type=form)
+
+    assert found.json()["data"]["result"]["body"] == RESULT
+    assert without.json()["data"]["result"]["body"] is None
+    entries = AuditEntry.objects.order_by("pk")[before:]
+    assert [(one.outcome, one.verb, one.object_name) for one in entries] == [
+        ("read", "read-result", "order-1")
+    ]
+
+
+def test_a_read_of_values_of_variables_has_one_entry_for_each_token(tenant: Tenant) -> None:
+    template = {"envs": [{"name": "KEY", "value": RESULT}]}
+    spec = {"specName": "g1.1", "image": "nginx:1", "gpu": 1}
+    place: dict[str, Any] = {"tenant": tenant, "namespace": tenant.namespace}
+    uid = unit_row(name="secret", spec={**spec, "template": template}, **place).uid
+    unit_row(name="plain", spec=spec, **place)
+    function_row("hook", tenant=tenant, onDone={"url": f"https://hooks.example.com/{RESULT}"})
+    function_row("plain", tenant=tenant)
+    one, other = api_of(tenant, name="one"), api_of(tenant, name="other")
+    reader = api_of(tenant, Scope.READ)
+
+    for api in (one, one, reader, other):
+        for name in ("gpu-units/secret", "gpu-units/plain"):
+            api.get(f"/api/v1/{name}")
+        for name in ("hook", "plain"):
+            api.get(f"/api/v1/serverless/functions/{name}")
+
+    names = ("verb", "object_kind", "object_name", "object_uid", "tenant", "actor")
+    assert list(AuditEntry.objects.order_by("pk").values_list(*names)) == [
+        (*("read-values", "GPUUnit", "secret", uid, "alpha"), "token 'one'"),
+        (*("read-values", "Function", "hook", "", "alpha"), "token 'one'"),
+        (*("read-values", "GPUUnit", "secret", uid, "alpha"), "token 'other'"),
+        (*("read-values", "Function", "hook", "", "alpha"), "token 'other'"),
+    ]
+    assert RESULT not in json.dumps([entry_fields(row) for row in AuditEntry.objects.all()])
 
 
 def test_exports_of_usage_and_of_the_audit_log_have_entries(operator: Api, tenant: Tenant) -> None:
