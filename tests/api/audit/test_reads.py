@@ -6,6 +6,7 @@ import json
 from typing import Any, Final
 
 import pytest
+from django.db import connection
 from django.test import Client
 from pytest_django import DjangoAssertNumQueries, Settings
 
@@ -14,6 +15,8 @@ from gpuplatform.audit.models import AuditEntry, Outcome
 from gpuplatform.audit.services import anonymous
 from gpuplatform.audit.services.entries import Entry, entry_insert
 from gpuplatform.clock import now
+from gpuplatform.metrics.declared import AUDIT_OMITTED
+from gpuplatform.metrics.recorder import _Recorder
 from gpuplatform.tenancy.actor import Actor, ActorKind
 from gpuplatform.tenancy.models import Tenant
 from gpuplatform.tenancy.permissions import Scope
@@ -67,6 +70,8 @@ def test_unknown_callers_cannot_fill_the_log(
 ) -> None:
     monkeypatch.setattr(anonymous.OF_ADDRESS, "amount", 3)
     monkeypatch.setattr(anonymous.OF_ALL, "amount", 4)
+    monkeypatch.setattr(_Recorder, "is_on", True)
+    monkeypatch.setattr(_Recorder, "created", {})
     for number in range(2):
         for _request in range(4):
             Client().get("/api/v1/gpu-units", REMOTE_ADDR=f"198.51.100.{number}")
@@ -75,6 +80,19 @@ def test_unknown_callers_cannot_fill_the_log(
 
     found = AuditEntry.objects.order_by("pk").values_list("address", flat=True)
     assert list(found) == ["198.51.100.0"] * 3 + ["198.51.100.1"] + ["198.51.100.0"] * 5
+    [omitted] = _Recorder.created[AUDIT_OMITTED.name].collect()
+    assert [one.value for one in omitted.samples if one.name == AUDIT_OMITTED.name] == [4]
+
+
+def test_a_request_is_rejected_even_if_the_database_takes_no_entry() -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "CREATE FUNCTION pg_temp.audit_is_full() RETURNS trigger LANGUAGE plpgsql AS"
+            " $$BEGIN RAISE EXCEPTION 'no space'; END$$; CREATE TRIGGER audit_full BEFORE INSERT"
+            " ON audit_auditentry FOR EACH ROW EXECUTE FUNCTION pg_temp.audit_is_full()"
+        )
+
+    assert with_token("gpu_unknown").client.get("/api/v1/gpu-units").status_code == 401
 
 
 def test_a_request_without_the_permission_has_an_entry(tenant: Tenant) -> None:
@@ -332,6 +350,21 @@ def test_an_invalid_filter_is_rejected(operator: Api, query: str) -> None:
 def test_the_log_is_for_operators_only(tenant: Tenant) -> None:
     for path in (LOG, ENTRIES):
         assert api_of(tenant).client.get(path).status_code == 403
+
+
+def test_texts_that_the_database_does_not_store_are_replaced() -> None:
+    entry_insert(
+        Entry(
+            outcome=Outcome.ACCEPTED,
+            verb="create",
+            name="a\x00\ud800",
+            changes=[{"field": "b\x00\ud800", "to": "é"}],
+        )
+    )
+
+    row = AuditEntry.objects.get()
+    assert row.object_name == "a\ufffd?"
+    assert row.changes == [{"field": "b\ufffd?", "to": "é"}]
 
 
 def test_the_entry_of_a_write_is_one_statement(
