@@ -87,6 +87,23 @@ def test_failed_logins_of_one_address_cannot_fill_the_log(
     assert columns("outcome") == [("rejected",), ("rejected",), ("accepted",)]
 
 
+def test_the_addresses_of_a_network_of_ipv6_are_one_client(
+    operator: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(throttle.FAILURES_OF_PAIR, "amount", 2)
+    monkeypatch.setattr(anonymous.OF_ADDRESS, "amount", 3)
+
+    for number in range(1, 6):
+        form = {"username": "operator", "password": "wrong"}
+        Client().post(reverse("admin:login"), form, REMOTE_ADDR=f"2001:db8::{number}")
+
+    assert columns("code", "address") == [
+        ("login_failed", "2001:db8::1"),
+        ("login_failed", "2001:db8::2"),
+        ("login_rejected", "2001:db8::3"),
+    ]
+
+
 @pytest.mark.parametrize(("is_right", "expected"), [(True, 1), (False, 0)])
 def test_a_change_of_the_own_password_has_an_entry(
     operator: User, password: str, is_right: bool, expected: int

@@ -311,6 +311,20 @@ def test_the_list_and_the_exports_have_the_same_filters(
     assert [int(row[0]) for row in rows[1:] if int(row[0]) in entries] == wanted[::-1]
 
 
+def test_a_time_belongs_to_the_entries_since_it_and_not_until_it(
+    operator: Api, entries: list[int]
+) -> None:
+    at = AuditEntry.objects.get(pk=entries[3]).at.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+    since, until = (
+        [one["id"] for one in operator.client.get(f"{LOG}?{name}={at}").json()["data"]]
+        for name in ("since", "until")
+    )
+
+    assert since == entries[:4]
+    assert until == entries[4:]
+
+
 def test_an_entry_has_all_fields_and_no_cell_is_a_formula(
     operator: Api, entries: list[int]
 ) -> None:

@@ -9,6 +9,7 @@ from django.contrib.auth.models import User
 from django.db import ProgrammingError, connection, models, transaction
 from psycopg.errors import InsufficientPrivilege
 
+from gpuplatform.errors import InvariantBroken
 from gpuplatform.operations.models import Operation
 from gpuplatform.postgresql.row_security import MissingRole, ensure_role, row_security_sync
 from gpuplatform.postgresql.tenant_rows import (
@@ -165,6 +166,19 @@ def test_a_rollback_to_a_savepoint_does_not_lift_the_restriction(tenants: list[T
             transaction.set_rollback(True)
         assert Tenant.objects.count() == 1
     assert Tenant.objects.count() > 1
+
+
+def test_a_cursor_that_cannot_be_restricted_is_an_error(tenants: list[Tenant]) -> None:
+    def iterate() -> None:
+        list(Tenant.objects.iterator())
+
+    def execute_many() -> None:
+        with connection.cursor() as cursor:
+            cursor.executemany("SELECT * FROM tenancy_tenant WHERE name = %s", [["alpha"]])
+
+    for read in (iterate, execute_many):
+        with rows_of(tenants[1]), pytest.raises(InvariantBroken), transaction.atomic():
+            read()
 
 
 @pytest.mark.django_db(transaction=True)
