@@ -40,7 +40,9 @@ def _replace(request: ActionRequest) -> ActionResult:
         is_changed = tenant_limits_replace(request.row, limits)
     if not is_changed:
         return ActionResult("The limits are unchanged.", is_replay=True)
-    return ActionResult("The limits are changed.", changed=({"limits": before}, {"limits": limits}))
+    return ActionResult(
+        "The limits are changed.", changed=({"limits": before}, {"limits": limits})
+    )
 
 
 def _consequence(rows: Sequence[Tenant], values: Values) -> str:

@@ -120,7 +120,11 @@ def test_a_change_of_a_unit_has_its_tenant(events: EventFilter) -> None:
     names = ("verb", "object_kind", "object_name", "tenant", "actor")
     [found] = AuditEntry.objects.values_list(*names)
     assert found == ("update", "GPUUnit", "trainer", "alpha", "kubectl-edit")
-    assert {"field": "image", "from": "nginx:1", "to": "nginx:2"} in AuditEntry.objects.get().changes
+    assert {
+        "field": "image",
+        "from": "nginx:1",
+        "to": "nginx:2",
+    } in AuditEntry.objects.get().changes
 
 
 def test_a_resource_that_kubectl_created_has_an_entry_with_the_tenant_of_its_namespace() -> None:
