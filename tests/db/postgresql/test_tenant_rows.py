@@ -122,7 +122,8 @@ def test_each_table_with_a_tenant_shows_the_rows_of_the_tenant(
     assert beta
 
     with rows_of(tenants[1]):
-        own = set(model._default_manager.values_list("pk"))
+        # The order of some models would join the table of tenants, which is restricted itself.
+        own = set(model._default_manager.order_by().values_list("pk"))
 
     assert own == beta
 
