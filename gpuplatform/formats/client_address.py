@@ -41,7 +41,7 @@ def client_address(peer: str, forwarded_for: str, trusted: Networks) -> str:
 
 
 def client_network(address: str) -> str:
-    """Return what limits count as one client: an IPv4 address, or the network of an IPv6 address.
+    """Return the name of a client for limits: an IPv4 address, or the network of an IPv6 address.
 
     Other texts, such as the empty one of an unknown address, are returned as they are.
     """
