@@ -58,13 +58,15 @@ def links_of(request: Request, data: Any) -> list[Link]:
         return []
     below = [route for route in _routes(settings.ROOT_URLCONF) if route.is_below(match.route)]
     query = request.query_params.dict()
-    if isinstance(data, Page):
-        return [*_rows(below, data, query), *_next(request.path, data, query)]
-    return [
+    of_same = [route for route in below if set(route.variables) == set(match.kwargs)]
+    links = [
         Link(route.pattern.rpartition("/")[2], route.address(match.kwargs, query))
-        for route in below
-        if set(route.variables) == set(match.kwargs)
+        for route in of_same
     ]
+    if isinstance(data, Page):
+        of_rows = [route for route in below if route not in of_same]
+        return [*links, *_rows(of_rows, data, query), *_next(request.path, data, query)]
+    return links
 
 
 def _rows(below: Sequence[_Route], page: Page[Any], query: Mapping[str, str]) -> Iterator[Link]:

@@ -44,7 +44,8 @@ class PriorityForm(DeclaredForm):
 def _limit(request: ActionRequest) -> ActionResult:
     most = request.parse(PriorityLimit).max_priority
     if tenant_limit_priority(tenant=request.row, most=most):
-        return ActionResult(f"Changed to {most}.")
+        changed = {"maxPriority": request.row.max_priority}, {"maxPriority": most}
+        return ActionResult(f"Changed to {most}.", changed=changed)
     return ActionResult(f"It is {most} already.", is_replay=True)
 
 
@@ -63,6 +64,7 @@ LIMIT_PRIORITY: Final = Action(
     service=_limit,
     form=PriorityForm,
     initial=lambda tenant: {"maxPriority": tenant.max_priority},
+    is_direct=True,
 )
 
 

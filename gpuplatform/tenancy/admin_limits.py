@@ -36,10 +36,13 @@ def _replace(request: ActionRequest) -> ActionResult:
     limits = request.parse(TenantLimitsForm).limits()
     with transaction.atomic():
         tenant_lock_for_change(request.row)
+        before = limits_of(request.row.pk)
         is_changed = tenant_limits_replace(request.row, limits)
     if not is_changed:
         return ActionResult("The limits are unchanged.", is_replay=True)
-    return ActionResult("The limits are changed.")
+    return ActionResult(
+        "The limits are changed.", changed=({"limits": before}, {"limits": limits})
+    )
 
 
 def _consequence(rows: Sequence[Tenant], values: Values) -> str:
@@ -70,6 +73,7 @@ LIMITS: Final = Action(
     form=LimitsForm,
     initial=_initial,
     is_of_one=True,
+    is_direct=True,
 )
 
 

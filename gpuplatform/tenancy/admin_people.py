@@ -9,8 +9,9 @@ from django.contrib.admin.models import LogEntry
 from django.contrib.auth.admin import GroupAdmin, UserAdmin
 from django.contrib.auth.forms import AdminPasswordChangeForm, AdminUserCreationForm
 from django.contrib.auth.models import Group, User
+from django.db import transaction
 from django.db.models import Count, QuerySet
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from typing_extensions import override
@@ -197,6 +198,14 @@ class PersonAdmin(PlatformModelAdmin, PeopleAdmin):
     def has_delete_permission(self, request: HttpRequest, obj: User | None = None) -> bool:
         allowed = super().has_delete_permission(request, obj)
         return allowed and (obj is None or may_change_account(request.user, obj))
+
+    @override
+    def user_change_password(
+        self, request: HttpRequest, id: str, form_url: str = ""
+    ) -> HttpResponse:
+        """Set the password of a user, in the transaction of the entry of the audit log."""
+        with transaction.atomic():
+            return super().user_change_password(request, id, form_url)
 
     @override
     def get_form(self, request: HttpRequest, *args: Any, **kwargs: Any) -> type[ModelForm]:

@@ -71,6 +71,7 @@ REVOKE: Final = Action(
     obstacle=lambda row: "Already revoked." if row.revoked_at else "",
     permission="change",
     is_final=True,
+    is_direct=True,
 )
 
 

@@ -4,7 +4,6 @@
 requests count and no body is parsed. A replay counts like any request.
 """
 
-from ipaddress import IPv6Address, IPv6Network, ip_address
 from typing import TYPE_CHECKING, Final
 
 from django.conf import settings
@@ -15,7 +14,7 @@ from typing_extensions import override
 
 from gpuplatform.api.rate_headers import RATE_HEADERS_KEY
 from gpuplatform.errors import RateLimited
-from gpuplatform.formats.client_address import client_address
+from gpuplatform.formats.client_address import client_network, client_of
 from gpuplatform.rates.counters import COUNTERS
 from gpuplatform.rates.windows import Charge, Rate
 from gpuplatform.tenancy.callers import Caller
@@ -27,8 +26,6 @@ if TYPE_CHECKING:
 
 _INVOCATIONS: Final = "invocations"
 """The route that accepts invocations."""
-_IPV6_PREFIX: Final = 64
-"""A network of this size is one address: a client can choose the other bits."""
 
 
 class RequestThrottle(BaseThrottle):
@@ -97,15 +94,4 @@ def _is_invocation(request: Request) -> bool:
 
 def _address(request: Request) -> str:
     """Return the address of the client, for IPv6 its network."""
-    found = client_address(
-        request.META.get("REMOTE_ADDR", ""),
-        request.META.get("HTTP_X_FORWARDED_FOR", ""),
-        settings.TRUSTED_PROXIES,
-    )
-    try:
-        address = ip_address(found)
-    except ValueError:  # The server has no address of the client.
-        return found
-    if not isinstance(address, IPv6Address):
-        return found
-    return str(IPv6Network((int(address), _IPV6_PREFIX), strict=False))
+    return client_network(client_of(request.META, settings.TRUSTED_PROXIES))

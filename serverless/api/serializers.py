@@ -150,10 +150,11 @@ def function_replies(rows: Sequence[Function], *, has_values: bool) -> list[Func
     ending = {row.pk: row.request_id for row in rows if row.deletion_requested_at}
     messages = deletion_messages(ServerlessOperation.DELETE, ending)
     replies = [FunctionReply.of(row, messages.get(row.pk, "")) for row in rows]
-    return replies if has_values else [_without_values(one) for one in replies]
+    return replies if has_values else [without_values(one) for one in replies]
 
 
-def _without_values(reply: FunctionReply) -> FunctionReply:
+def without_values(reply: FunctionReply) -> FunctionReply:
+    """Return a response with hidden values of variables and paths of webhooks."""
     hook = reply.on_done
     if hook is not None and hook.url:
         hook = hook.model_copy(update={"url": origin_of(hook.url)})

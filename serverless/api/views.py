@@ -16,6 +16,7 @@ from gpuplatform.api.parameters import response_header
 from gpuplatform.api.query import DeletionQuery
 from gpuplatform.api.views import ApiView
 from gpuplatform.audit.services.entries import secret_read
+from gpuplatform.audit.services.values import values_read
 from gpuplatform.errors import (
     NameConflict,
     NotAllowed,
@@ -31,7 +32,12 @@ from gpuplatform.operations.selectors import OPERATION_UNREAD
 from gpuplatform.tenancy.callers import Caller, caller_of
 from gpuplatform.tenancy.permissions import Permission
 from serverless.api.filters import FunctionsQuery, InvocationsQuery, ResultQuery
-from serverless.api.serializers import FunctionReply, WebhookSecretReply, function_replies
+from serverless.api.serializers import (
+    FunctionReply,
+    WebhookSecretReply,
+    function_replies,
+    without_values,
+)
 from serverless.api.waiting import wait_for_end
 from serverless.documents import InvocationReply, has_result
 from serverless.links import signed_row
@@ -123,7 +129,11 @@ class FunctionDetail(ApiView):
         """Return the function with its ETag."""
         caller = caller_of(request)
         row = function_named(with_oldest(functions_of(caller.tenant)), request_id)
-        [reply] = function_replies([row], has_values=caller.may(Permission.WRITE))
+        has_values = caller.may(Permission.WRITE)
+        [reply] = function_replies([row], has_values=has_values)
+        if has_values and without_values(reply) != reply:
+            place = {"namespace": caller.tenant.namespace, "name": request_id}
+            values_read(FUNCTION_KIND, tenant=caller.tenant.name, **place)
         return Response(reply, headers=etag_header(function_version(row)))
 
     @Endpoint(
@@ -242,6 +252,8 @@ class Invocations(ApiView):
                 headers["Retry-After"] = str(retry_seconds)
         if result.is_replay:
             headers["Idempotent-Replayed"] = "true"
+            # The entry of the acceptance covers only the first response.
+            _record_read(caller, row)
         return Response(
             _reply(caller, row),
             status=status.HTTP_200_OK if is_done else status.HTTP_202_ACCEPTED,
@@ -263,8 +275,7 @@ class InvocationDetail(ApiView):
         """Return the invocation, with its result if it has ended."""
         caller = caller_of(request)
         row = invocation_with(Invocation.objects.all(), caller.tenant, invocation_id)
-        if has_result(row) and caller.may(Permission.PAYLOADS):
-            _read_result(row, caller.tenant.name)
+        _record_read(caller, row)
         return Response(_reply(caller, row))
 
 
@@ -345,6 +356,12 @@ def _reply(caller: Caller, row: Invocation, *, has_body: bool = True) -> Invocat
         has_payloads=caller.may(Permission.PAYLOADS),
         has_values=caller.may(Permission.WRITE),
     )
+
+
+def _record_read(caller: Caller, row: Invocation) -> None:
+    """Record that the response contains a result, if it does."""
+    if has_result(row) and caller.may(Permission.PAYLOADS):
+        _read_result(row, caller.tenant.name)
 
 
 def _read_result(row: Invocation, tenant: str) -> None:

@@ -19,6 +19,7 @@ from gpuplatform.api.query import PageQuery
 from gpuplatform.api.views import ApiView
 from gpuplatform.api.waiting import RETRY_SECONDS, SEATS
 from gpuplatform.audit.services.entries import secret_read
+from gpuplatform.audit.services.values import values_read
 from gpuplatform.errors import (
     CapacityExceeded,
     InsufficientCapacity,
@@ -31,6 +32,7 @@ from gpuplatform.errors import (
     StaleEtag,
     Throttled,
 )
+from gpuplatform.formats.masking import masked
 from gpuplatform.operations.api.replies import accepted, accepted_reply
 from gpuplatform.operations.selectors import OPERATION_UNREAD
 from gpuplatform.operations.versions import version_of
@@ -131,7 +133,11 @@ class GpuUnitDetail(ApiView):
         headers = etag_header(version_of(unit.uid, unit.generation))
         if retry_seconds:
             headers["Retry-After"] = str(retry_seconds)
-        [reply] = unit_replies([unit], has_values=caller.may(Permission.WRITE))
+        has_values = caller.may(Permission.WRITE)
+        [reply] = unit_replies([unit], has_values=has_values)
+        if has_values and masked(reply.template) != reply.template:
+            place = {"namespace": namespace, "name": name, "uid": unit.uid}
+            values_read(UNIT_KIND, tenant=caller.tenant.name, **place)
         return Response(reply, headers=headers)
 
     @Endpoint(

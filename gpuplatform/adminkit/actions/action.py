@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from gpuplatform.adminkit.actions.forms import OPERATION_ID, DeclaredForm
+from gpuplatform.adminkit.lists.form_values import Changed
 from gpuplatform.formats.model import SpecModel
 
 Values = Mapping[str, Any]
@@ -36,6 +37,8 @@ class ActionResult:
     """The URL of the accepted operation, or an empty string if the action created none."""
     is_replay: bool = False
     """Whether the same request was already accepted."""
+    changed: Changed | None = None
+    """The earlier and the new values, if the action changed some without an operation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +65,8 @@ class Action:
     """Whether the action deletes something that cannot be restored."""
     is_of_one: bool = False
     """Whether the action applies to a single row only."""
+    is_direct: bool = False
+    """Whether the service writes rows without an operation, in the transaction of its entry."""
     button: str = ""
     """The label of the confirmation button; the default is the label of the action."""
 

@@ -158,6 +158,7 @@ def reconcile_action(noun: str, enqueue: Callable[[Any], object]) -> Action:
         consequence=consequence,
         obstacle=_missing_obstacle,
         service=reconcile,
+        is_direct=True,
     )
 
 

@@ -9,6 +9,7 @@ action is recorded in the admin log.
 import re
 import uuid
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 from urllib.parse import urlencode
@@ -18,6 +19,7 @@ from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.contrib.admin.models import LogEntry
 from django.contrib.auth import get_permission_codename
 from django.core.exceptions import PermissionDenied
+from django.db import transaction
 from django.db.models import QuerySet
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
@@ -253,11 +255,12 @@ class ActionAdmin(ObjectAdmin):
     ) -> RowResult:
         line, row_request = self.line(row), ActionRequest(row, f"{key}-{row.pk}", values)
         try:
-            result = action.service(row_request)
+            with transaction.atomic() if action.is_direct else nullcontext():
+                result = action.service(row_request)
+                self._log(request, action, row_request, result)
         except PlatformError as error:
             rejection_observed(row, action.name, error.code)
             return RowResult(row, line, ActionResult(str(error)), is_done=False)
-        self._log(request, action, row_request, result)
         return RowResult(row, line, result, is_done=True)
 
     def _log(
@@ -280,7 +283,7 @@ class ActionAdmin(ObjectAdmin):
             same = {"object_id": row_request.row.pk, "change_message": text}
             if LogEntry.objects.filter(user=request.user.pk, **same).exists():
                 return
-            form_observed(row_request.row, action.name, text)
+            form_observed(row_request.row, action.name, text, result.changed)
         ModelAdmin.log_change(self, request, row_request.row, text)
 
     def _results(

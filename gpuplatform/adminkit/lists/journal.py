@@ -2,6 +2,8 @@
 
 from typing import Any, Final, Protocol
 
+from gpuplatform.adminkit.lists.form_values import Changed
+
 
 class Observer(Protocol):
     """Records what users do in the admin."""
@@ -9,10 +11,11 @@ class Observer(Protocol):
     def login(self, outcome: str, name: str, address: str) -> None:
         """Record an attempt to log in."""
 
-    def form_saved(self, row: Any, verb: str, message: Any) -> None:
+    def form_saved(self, row: Any, verb: str, message: Any, changed: Changed | None) -> None:
         """Record that a form added, changed or deleted a row, in the transaction of the change.
 
         `message` is the message of the admin log: a text, or the names of the changed fields.
+        `changed` are their values, if they are known.
         """
 
     def log_shown(self, row: Any) -> None:
@@ -36,10 +39,10 @@ def login_observed(outcome: str, name: str, address: str) -> None:
         observer.login(outcome, name, address)
 
 
-def form_observed(row: Any, verb: str, message: Any) -> None:
+def form_observed(row: Any, verb: str, message: Any, changed: Changed | None = None) -> None:
     """Tell all observers about a form."""
     for observer in _OBSERVERS:
-        observer.form_saved(row, verb, message)
+        observer.form_saved(row, verb, message, changed)
 
 
 def log_observed(row: Any) -> None:

@@ -14,6 +14,7 @@ from django.contrib.admin.utils import unquote
 from django.contrib.admin.views.main import ERROR_FLAG, ChangeList
 from django.core.exceptions import PermissionDenied
 from django.core.paginator import Paginator
+from django.db import transaction
 from django.db.models import QuerySet
 from django.db.models.constants import LOOKUP_SEP
 from django.forms.widgets import MediaDefiningClass
@@ -25,6 +26,7 @@ from typing_extensions import override
 from gpuplatform.adminkit.detail.panels import Detail, Fact, RelatedRow
 from gpuplatform.adminkit.display.counts import COUNT_CAP
 from gpuplatform.adminkit.display.timeline import Step
+from gpuplatform.adminkit.lists.form_values import Changed, FormMessage, changed_values
 from gpuplatform.adminkit.lists.journal import form_observed
 from gpuplatform.reconciliation.inspection import Subject
 
@@ -183,13 +185,22 @@ class PlatformModelAdmin(ModelAdmin):
         }
 
     @override
+    def construct_change_message(
+        self, request: HttpRequest, form: Any, formsets: Any, add: bool = False
+    ) -> Any:
+        message = super().construct_change_message(request, form, formsets, add)
+        if not isinstance(form, forms.ModelForm):
+            return message
+        return FormMessage(message, changed_values(form, is_new=add))
+
+    @override
     def log_addition(self, request: HttpRequest, obj: Any, message: Any) -> Any:
-        form_observed(obj, "create", message)
+        form_observed(obj, "create", message, _changed(message))
         return super().log_addition(request, obj, message)
 
     @override
     def log_change(self, request: HttpRequest, obj: Any, message: Any) -> Any:
-        form_observed(obj, "update", message)
+        form_observed(obj, "update", message, _changed(message))
         return super().log_change(request, obj, message)
 
     @override
@@ -225,12 +236,17 @@ class PlatformModelAdmin(ModelAdmin):
         return super().render_delete_form(request, {**context, "deletion": deletion})
 
 
+def _changed(message: Any) -> Changed | None:
+    return message.changed if isinstance(message, FormMessage) else None
+
+
 @admin.action(permissions=["delete"], description="Delete")
 def delete_selected_rows(
     page: ModelAdmin, request: HttpRequest, rows: QuerySet[Any]
 ) -> HttpResponse | None:
     """Delete the selected rows after a confirmation page that states the effects."""
-    response = delete_selected(page, request, rows)
+    with transaction.atomic():  # With the entries of the audit log.
+        response = delete_selected(page, request, rows)
     if isinstance(response, TemplateResponse) and isinstance(page, PlatformModelAdmin):
         deletion = page.deletion_context(list(rows))
         response.context_data = {**(response.context_data or {}), "deletion": deletion}

@@ -18,12 +18,13 @@ from limits.errors import StorageError
 from limits.storage import MemoryStorage, Storage, storage_from_string
 from limits.strategies import SlidingWindowCounterRateLimiter
 
+from gpuplatform.formats.client_address import client_network
 from gpuplatform.process_local import ProcessLocal
 
 logger = logging.getLogger(__name__)
 
 FAILURES_OF_PAIR: Final = RateLimitItemPerMinute(5, 5, namespace="login-pair")
-"""Failures for one name from one address."""
+"""Failures for one name from one address, or from one network of IPv6."""
 FAILURES_OF_ADDRESS: Final = RateLimitItemPerMinute(50, 5, namespace="login-address")
 """Failures from one address. A proxy that is not trusted is one address for all its clients."""
 FAILURES_OF_NAME: Final = RateLimitItemPerHour(100, namespace="login-name")
@@ -87,9 +88,10 @@ def login_succeeded(name: str, address: str) -> None:
 
 def _limits(name: str, address: str) -> _Limits:
     digest = hashlib.sha256(name.casefold().encode()).hexdigest()[:32]
+    client = client_network(address)
     return (
-        (FAILURES_OF_PAIR, (digest, address)),
-        (FAILURES_OF_ADDRESS, (address,)),
+        (FAILURES_OF_PAIR, (digest, client)),
+        (FAILURES_OF_ADDRESS, (client,)),
         (FAILURES_OF_NAME, (digest,)),
     )
 

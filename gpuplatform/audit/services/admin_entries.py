@@ -8,8 +8,9 @@ from typing import Any, Final
 
 from typing_extensions import override
 
+from gpuplatform.adminkit.lists.form_values import Changed
 from gpuplatform.adminkit.lists.journal import Observer
-from gpuplatform.audit.core.changes import MAX_CHANGES, MAX_TEXT
+from gpuplatform.audit.core.changes import MAX_CHANGES, MAX_TEXT, changed_fields
 from gpuplatform.audit.models import Outcome
 from gpuplatform.audit.services.anonymous import is_recorded
 from gpuplatform.audit.services.entries import Entry, entry_insert, page_read
@@ -60,11 +61,10 @@ class AdminAudit(Observer):
         )
 
     @override
-    def form_saved(self, row: Any, verb: str, message: Any) -> None:
-        """Insert an entry with the names of the changed fields, or with the text of an action."""
-        entry_insert(
-            Entry(outcome=Outcome.ACCEPTED, verb=verb, changes=_changes(message), **_of(row))
-        )
+    def form_saved(self, row: Any, verb: str, message: Any, changed: Changed | None) -> None:
+        """Insert an entry with the changed values, or with the text of an action."""
+        changes = _changes(message) if changed is None else changed_fields(*changed)
+        entry_insert(Entry(outcome=Outcome.ACCEPTED, verb=verb, changes=changes, **_of(row)))
 
     @override
     def log_shown(self, row: Any) -> None:
@@ -83,7 +83,8 @@ def _login_kind(*, is_done: bool) -> ActorKind:
 
 def _of(row: Any) -> dict[str, Any]:
     """Return the kind, name, namespace, UID and tenant of a row."""
-    model = type(row).__name__
+    # The user of a request is a lazy object, whose type is not the model.
+    model = row._meta.object_name  # noqa: SLF001 - Django's public name
     name = getattr(row, _NAMES.get(model, "name"), None) or str(row)
     tenant = row if model == "Tenant" else getattr(row, "tenant", None)
     return {

@@ -135,7 +135,8 @@ def _values(entry: Entry) -> list[Any]:
         "code": entry.code,
     }
     texts = [_text(given[name])[:length] for name, length in _TEXTS]
-    return [*texts, _text(json.dumps(list(entry.changes)).replace("\\u0000", "\\ufffd"))]
+    changes = json.dumps(list(entry.changes), ensure_ascii=False)
+    return [*texts, _text(changes.replace("\\u0000", "\\ufffd"))]
 
 
 def _text(value: str) -> str:

@@ -11,6 +11,7 @@ from gpuplatform.audit.services.entries import Entry, entry_insert_once
 from gpuplatform.kube.fields import field, number
 from gpuplatform.kube.kinds import Manifest
 from gpuplatform.tenancy.actor import Actor, ActorKind
+from gpuplatform.tenancy.models import Tenant
 
 
 def changes_observed(resource: Manifest, rows: Manager[Any]) -> None:
@@ -30,6 +31,9 @@ def changes_observed(resource: Manifest, rows: Manager[Any]) -> None:
     metadata, generation = resource["metadata"], number(resource, "metadata", "generation")
     copies = rows.filter(uid=metadata["uid"]).values("generation", "spec", "tenant__name")
     known = copies.first() or {"generation": 0, "spec": None, "tenant__name": None}
+    # A resource that a client created belongs to the tenant of its namespace.
+    place = Tenant.objects.filter(namespace=metadata["namespace"]).values_list("name", flat=True)
+    tenant = known["tenant__name"] or place.first() or ""
     fields = (
         changed_fields(known["spec"], field(resource, "spec") or {})
         if known["generation"] < generation
@@ -43,7 +47,7 @@ def changes_observed(resource: Manifest, rows: Manager[Any]) -> None:
         entry = Entry(
             outcome=Outcome.OBSERVED,
             verb="create" if generation == 1 else "update",
-            tenant=known["tenant__name"] or "",
+            tenant=tenant,
             kind=resource["kind"],
             namespace=metadata["namespace"],
             name=metadata["name"],

@@ -3,7 +3,7 @@
 import pytest
 from pytest_django import Settings
 
-from gpuplatform.audit.services import anonymous
+from gpuplatform.audit.services import anonymous, values
 from tests.fakes.installed import broker, catalogue, cluster
 
 __all__ = ["broker", "catalogue", "cluster"]
@@ -14,3 +14,4 @@ def _guarded(settings: Settings) -> None:
     settings.GPUPLATFORM_DEV = False
     settings.ALLOWED_HOSTS = ["testserver"]
     anonymous._LIMITER.reset()
+    values._LIMITER.reset()

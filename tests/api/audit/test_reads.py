@@ -6,6 +6,7 @@ import json
 from typing import Any, Final
 
 import pytest
+from django.db import connection
 from django.test import Client
 from pytest_django import DjangoAssertNumQueries, Settings
 
@@ -14,6 +15,8 @@ from gpuplatform.audit.models import AuditEntry, Outcome
 from gpuplatform.audit.services import anonymous
 from gpuplatform.audit.services.entries import Entry, entry_insert
 from gpuplatform.clock import now
+from gpuplatform.metrics.declared import AUDIT_OMITTED
+from gpuplatform.metrics.recorder import _Recorder
 from gpuplatform.tenancy.actor import Actor, ActorKind
 from gpuplatform.tenancy.models import Tenant
 from gpuplatform.tenancy.permissions import Scope
@@ -67,6 +70,8 @@ def test_unknown_callers_cannot_fill_the_log(
 ) -> None:
     monkeypatch.setattr(anonymous.OF_ADDRESS, "amount", 3)
     monkeypatch.setattr(anonymous.OF_ALL, "amount", 4)
+    monkeypatch.setattr(_Recorder, "is_on", True)
+    monkeypatch.setattr(_Recorder, "created", {})
     for number in range(2):
         for _request in range(4):
             Client().get("/api/v1/gpu-units", REMOTE_ADDR=f"198.51.100.{number}")
@@ -75,6 +80,19 @@ def test_unknown_callers_cannot_fill_the_log(
 
     found = AuditEntry.objects.order_by("pk").values_list("address", flat=True)
     assert list(found) == ["198.51.100.0"] * 3 + ["198.51.100.1"] + ["198.51.100.0"] * 5
+    [omitted] = _Recorder.created[AUDIT_OMITTED.name].collect()
+    assert [one.value for one in omitted.samples if one.name == AUDIT_OMITTED.name] == [4]
+
+
+def test_a_request_is_rejected_even_if_the_database_takes_no_entry() -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "CREATE FUNCTION pg_temp.audit_is_full() RETURNS trigger LANGUAGE plpgsql AS"
+            " $$BEGIN RAISE EXCEPTION 'no space'; END$$; CREATE TRIGGER audit_full BEFORE INSERT"
+            " ON audit_auditentry FOR EACH ROW EXECUTE FUNCTION pg_temp.audit_is_full()"
+        )
+
+    assert with_token("gpu_unknown").client.get("/api/v1/gpu-units").status_code == 401
 
 
 def test_a_request_without_the_permission_has_an_entry(tenant: Tenant) -> None:
@@ -99,8 +117,14 @@ def test_a_request_above_a_limit_has_an_entry(tenant: Tenant) -> None:
     assert only_entry() == ("rejected", "quota_exceeded", "create", "GPUUnit", "", "alpha")
 
 
-@pytest.mark.parametrize("path", ["/api/v1/gpu-units/absent", "/api/v1/gpu-units?limit=x"])
+@pytest.mark.parametrize(
+    "path",
+    ["/api/v1/gpu-units/absent", "/api/v1/gpu-units/foreign", "/api/v1/gpu-units?limit=x"],
+)
 def test_other_errors_have_no_entry(tenant: Tenant, path: str) -> None:
+    beta = Tenant.objects.create(name="beta", namespace="tenant-beta")
+    unit_row(name="foreign", tenant=beta, namespace=beta.namespace)
+
     assert api_of(tenant).client.get(path).status_code in {400, 404}
 
     assert not AuditEntry.objects.exists()
@@ -159,6 +183,54 @@ def test_each_read_of_a_result_has_an_entry(tenant: Tenant) -> None:
         ("read-result", "anonymous", "order-1", "alpha"),
     ]
     assert RESULT not in json.dumps([entry_fields(one) for one in AuditEntry.objects.all()])
+
+
+def test_a_result_that_a_repeated_request_returns_has_an_entry(tenant: Tenant) -> None:
+    invocation = ended_invocation(tenant)
+    before = AuditEntry.objects.count()
+    body = {
+        "requestID": invocation.function.request_id,
+        "invocationID": "order-1",
+        "payload": "hello",
+    }
+
+    path, form = "/api/v1/serverless/invocations", "application/json"
+    found = api_of(tenant).client.post(path, body, content_type=form)
+    without = api_of(tenant, Scope.READ, Scope.WRITE).client.post(path, body, content_type=form)
+
+    assert found.json()["data"]["result"]["body"] == RESULT
+    assert without.json()["data"]["result"]["body"] is None
+    entries = AuditEntry.objects.order_by("pk")[before:]
+    assert [(one.outcome, one.verb, one.object_name) for one in entries] == [
+        ("read", "read-result", "order-1")
+    ]
+
+
+def test_a_read_of_values_of_variables_has_one_entry_for_each_token(tenant: Tenant) -> None:
+    template = {"envs": [{"name": "KEY", "value": RESULT}]}
+    spec = {"specName": "g1.1", "image": "nginx:1", "gpu": 1}
+    place: dict[str, Any] = {"tenant": tenant, "namespace": tenant.namespace}
+    uid = unit_row(name="secret", spec={**spec, "template": template}, **place).uid
+    unit_row(name="plain", spec=spec, **place)
+    function_row("hook", tenant=tenant, onDone={"url": f"https://hooks.example.com/{RESULT}"})
+    function_row("plain", tenant=tenant)
+    one, other = api_of(tenant, name="one"), api_of(tenant, name="other")
+    reader = api_of(tenant, Scope.READ)
+
+    for api in (one, one, reader, other):
+        for name in ("gpu-units/secret", "gpu-units/plain"):
+            api.get(f"/api/v1/{name}")
+        for name in ("hook", "plain"):
+            api.get(f"/api/v1/serverless/functions/{name}")
+
+    names = ("verb", "object_kind", "object_name", "object_uid", "tenant", "actor")
+    assert list(AuditEntry.objects.order_by("pk").values_list(*names)) == [
+        (*("read-values", "GPUUnit", "secret", uid, "alpha"), "token 'one'"),
+        (*("read-values", "Function", "hook", "", "alpha"), "token 'one'"),
+        (*("read-values", "GPUUnit", "secret", uid, "alpha"), "token 'other'"),
+        (*("read-values", "Function", "hook", "", "alpha"), "token 'other'"),
+    ]
+    assert RESULT not in json.dumps([entry_fields(row) for row in AuditEntry.objects.all()])
 
 
 def test_exports_of_usage_and_of_the_audit_log_have_entries(operator: Api, tenant: Tenant) -> None:
@@ -239,6 +311,20 @@ def test_the_list_and_the_exports_have_the_same_filters(
     assert [int(row[0]) for row in rows[1:] if int(row[0]) in entries] == wanted[::-1]
 
 
+def test_a_time_belongs_to_the_entries_since_it_and_not_until_it(
+    operator: Api, entries: list[int]
+) -> None:
+    at = AuditEntry.objects.get(pk=entries[3]).at.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+    since, until = (
+        [one["id"] for one in operator.client.get(f"{LOG}?{name}={at}").json()["data"]]
+        for name in ("since", "until")
+    )
+
+    assert since == entries[:4]
+    assert until == entries[4:]
+
+
 def test_an_entry_has_all_fields_and_no_cell_is_a_formula(
     operator: Api, entries: list[int]
 ) -> None:
@@ -278,6 +364,21 @@ def test_an_invalid_filter_is_rejected(operator: Api, query: str) -> None:
 def test_the_log_is_for_operators_only(tenant: Tenant) -> None:
     for path in (LOG, ENTRIES):
         assert api_of(tenant).client.get(path).status_code == 403
+
+
+def test_texts_that_the_database_does_not_store_are_replaced() -> None:
+    entry_insert(
+        Entry(
+            outcome=Outcome.ACCEPTED,
+            verb="create",
+            name="a\x00\ud800",
+            changes=[{"field": "b\x00\ud800", "to": "é"}],
+        )
+    )
+
+    row = AuditEntry.objects.get()
+    assert row.object_name == "a\ufffd?"
+    assert row.changes == [{"field": "b\ufffd?", "to": "é"}]
 
 
 def test_the_entry_of_a_write_is_one_statement(

@@ -5,14 +5,18 @@ from typing import Any
 import pytest
 
 from gpuplatform.audit.models import AuditEntry, Outcome
+from gpuplatform.audit.services.observed import changes_observed
 from gpuplatform.kube.client import Listing
 from gpuplatform.kube.kinds import FIELD_MANAGER, Manifest
 from gpuplatform.processes.controller import WATCHED
 from gpuplatform.processes.event_filter import EventFilter
 from gpuplatform.tenancy.actor import ActorKind
+from gpuplatform.tenancy.models import Tenant
 from inventory.mirror import POOL_MIRROR
 from inventory.models import StockPool
 from tests.factories.inventory import pool_resource
+from tests.factories.unit_rows import unit_row
+from units.models import GpuUnit
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("cluster", "broker")]
 
@@ -78,6 +82,67 @@ def test_later_changes_of_the_same_manager_have_their_own_entries(events: EventF
 
     found = AuditEntry.objects.order_by("pk").values_list("changes", flat=True)
     assert [one[0]["to"] for one in found] == [2, 4]
+
+
+def test_the_same_change_of_two_objects_has_two_entries(events: EventFilter) -> None:
+    other = pool(2, managed("kubectl-edit"), replicas=5)
+    other["metadata"] |= {"name": "a100", "uid": "another-uid"}
+
+    POOLS.on_event(events, "MODIFIED", pool(2, managed("kubectl-edit"), replicas=5))
+    POOLS.on_event(events, "MODIFIED", other)
+
+    assert [(one[1], one[4]) for one in entries()] == [
+        ("kubectl-edit", "h100"),
+        ("kubectl-edit", "a100"),
+    ]
+
+
+def test_a_change_of_a_unit_has_its_tenant(events: EventFilter) -> None:
+    tenant = Tenant.objects.create(name="alpha", namespace="tenant-alpha")
+    spec = {"specName": "g1.1", "image": "nginx:1", "gpu": 1}
+    row = unit_row(
+        name="trainer", tenant=tenant, namespace=tenant.namespace, spec=spec, generation=1
+    )
+    metadata = {
+        "name": "trainer",
+        "namespace": tenant.namespace,
+        "uid": row.uid,
+        "generation": 2,
+        "resourceVersion": "102",
+        "managedFields": [managed("kubectl-edit")],
+    }
+
+    changes_observed(
+        {"kind": "GPUUnit", "metadata": metadata, "spec": {**spec, "image": "nginx:2"}},
+        GpuUnit.objects,
+    )
+
+    names = ("verb", "object_kind", "object_name", "tenant", "actor")
+    [found] = AuditEntry.objects.values_list(*names)
+    assert found == ("update", "GPUUnit", "trainer", "alpha", "kubectl-edit")
+    assert {
+        "field": "image",
+        "from": "nginx:1",
+        "to": "nginx:2",
+    } in AuditEntry.objects.get().changes
+
+
+def test_a_resource_that_kubectl_created_has_an_entry_with_the_tenant_of_its_namespace() -> None:
+    Tenant.objects.create(name="alpha", namespace="tenant-alpha")
+    metadata = {
+        "name": "by-hand",
+        "namespace": "tenant-alpha",
+        "uid": "uid-1",
+        "generation": 1,
+        "managedFields": [managed("kubectl-create")],
+    }
+
+    changes_observed({"kind": "GPUUnit", "metadata": metadata, "spec": {}}, GpuUnit.objects)
+
+    assert entries() == [
+        (ActorKind.MANAGER, "kubectl-create", Outcome.OBSERVED, "create", "by-hand")
+    ]
+    assert AuditEntry.objects.get().tenant == "alpha"
 
 
 def test_a_change_that_the_platform_followed_is_not_lost(events: EventFilter) -> None:

@@ -222,6 +222,18 @@ def test_the_retention_deletes_old_seals_and_the_chain_remains_verifiable(settin
     assert Fault.SEAL_MISSING in {one.fault for one in chain_breaks()}
 
 
+def test_an_old_seal_after_a_young_one_is_kept(settings: Any) -> None:
+    settings.AUDIT_RETENTION_DAYS = 400
+    for name in ("old", "young", "old again"):
+        inserted(name)
+        seal_all()
+    aged(1, 402)
+    aged(3, 402)
+
+    assert entries_prune() == 1
+    assert list(AuditSeal.objects.order_by("number").values_list("number", flat=True)) == [2, 3]
+
+
 def test_the_retention_has_a_lower_limit(settings: Any) -> None:
     settings.AUDIT_RETENTION_DAYS = 1
     inserted("a")

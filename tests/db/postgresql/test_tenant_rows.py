@@ -3,16 +3,22 @@
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from typing import Any
+from uuid import uuid4
 
 import pytest
+from django.apps import apps
 from django.contrib.auth.models import User
 from django.db import ProgrammingError, connection, models, transaction
+from django.http import HttpRequest, StreamingHttpResponse
 from psycopg.errors import InsufficientPrivilege
 
+from gpuplatform.clock import now
+from gpuplatform.errors import InvariantBroken
 from gpuplatform.operations.models import Operation
 from gpuplatform.postgresql.row_security import MissingRole, ensure_role, row_security_sync
 from gpuplatform.postgresql.tenant_rows import (
     TENANT_ROLE,
+    TenantRowsMiddleware,
     all_rows,
     restrict_rows,
     rows_of_tenant,
@@ -20,13 +26,14 @@ from gpuplatform.postgresql.tenant_rows import (
 from gpuplatform.postgresql.tenant_tables import OWN, TABLES, TenantTable
 from gpuplatform.tenancy.models import Membership, Tenant, TenantLimit
 from gpuplatform.tenancy.permissions import Role
+from gpuplatform.usage.models import UsageKind, UsageRecord
 from serverless.models import Function, Invocation, WebhookSecret
 from tests.factories.people import api_of, member
 from tests.factories.serverless import accept, function_row
 from tests.factories.unit_rows import stock_row, unit_row
 from tests.fakes.installed import broker, cluster
 from tests.fakes.threads import at_once
-from units.models import GpuUnit, UnitHistory
+from units.models import CapacityRequest, GpuUnit, UnitHistory
 from units.phases import UnitRole
 
 __all__ = ["broker", "cluster"]
@@ -44,8 +51,24 @@ def tenants() -> list[Tenant]:
         tenant = Tenant.objects.create(name=name, namespace=f"tenant-{name}")
         found.append(tenant)
         unit = unit_row(name=name, tenant=tenant, namespace=tenant.namespace, spec={})
+        UsageRecord.objects.create(
+            id=uuid4(),
+            hour=now(),
+            tenant=tenant,
+            kind=UsageKind.GPU,
+            subject=name,
+            subject_name=name,
+            milliseconds=1,
+        )
         UnitHistory.objects.create(unit=unit, phase="Ready", message=name)
         function = function_row(name, tenant=tenant)
+        CapacityRequest.objects.create(
+            operation=function.operation,
+            tenant=tenant,
+            unit=unit,
+            spec_name="g1.1",
+            expires_at=now(),
+        )
         WebhookSecret.objects.create(function=function, salt=name)
         accept(function, name, invocationID=name)
         TenantLimit.objects.create(tenant=tenant, resource="gpus", hard=8)
@@ -76,6 +99,57 @@ def test_a_statement_without_a_condition_returns_the_rows_of_the_tenant(
     assert "beta" in own
     assert "alpha" not in own
     assert "alpha" in texts(model)
+
+
+READABLE = {one.name for one in TABLES if one.rows and "SELECT" in one.privileges}
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        model
+        for model in apps.get_models()
+        if model._meta.db_table in READABLE and not model._meta.proxy and hasattr(model, "tenant")
+    ],
+)
+def test_each_table_with_a_tenant_shows_the_rows_of_the_tenant(
+    model: type[models.Model], tenants: list[Tenant]
+) -> None:
+    alpha, beta = (
+        set(model._default_manager.filter(tenant=one).values_list("pk")) for one in tenants
+    )
+    assert alpha
+    assert beta
+
+    with rows_of(tenants[1]):
+        # The order of some models would join the table of tenants, which is restricted itself.
+        own = set(model._default_manager.order_by().values_list("pk"))
+
+    assert own == beta
+
+
+def test_the_restriction_applies_within_a_block_that_lifts_another(tenants: list[Tenant]) -> None:
+    with rows_of(tenants[0]), all_rows():
+        with rows_of(tenants[1]):
+            names = list(Tenant.objects.values_list("name", flat=True))
+        everyone = Tenant.objects.count()
+
+    assert names == ["beta"]
+    assert everyone > 1
+
+
+def test_a_stream_remains_restricted_after_the_middleware(tenants: list[Tenant]) -> None:
+    def view(_: HttpRequest) -> StreamingHttpResponse:
+        restrict_rows(lambda: tenants[1].pk)
+        return StreamingHttpResponse(
+            name for _part in range(2) for name in Tenant.objects.values_list("name", flat=True)
+        )
+
+    response = TenantRowsMiddleware(view)(HttpRequest())
+
+    assert isinstance(response, StreamingHttpResponse)
+    assert list(response) == [b"beta", b"beta"]
+    assert Tenant.objects.count() > 1
 
 
 def test_another_tenant_has_no_row_to_change(tenants: list[Tenant]) -> None:
@@ -165,6 +239,19 @@ def test_a_rollback_to_a_savepoint_does_not_lift_the_restriction(tenants: list[T
             transaction.set_rollback(True)
         assert Tenant.objects.count() == 1
     assert Tenant.objects.count() > 1
+
+
+def test_a_cursor_that_cannot_be_restricted_is_an_error(tenants: list[Tenant]) -> None:
+    def iterate() -> None:
+        list(Tenant.objects.iterator())
+
+    def execute_many() -> None:
+        with connection.cursor() as cursor:
+            cursor.executemany("SELECT * FROM tenancy_tenant WHERE name = %s", [["alpha"]])
+
+    for read in (iterate, execute_many):
+        with rows_of(tenants[1]), pytest.raises(InvariantBroken), transaction.atomic():
+            read()
 
 
 @pytest.mark.django_db(transaction=True)

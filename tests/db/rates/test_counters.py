@@ -201,6 +201,45 @@ def test_without_the_broker_a_process_allows_half_and_calls_it_once(
     assert (switch.calls, both.is_degraded) == (13, False)
 
 
+class Asking:
+    """A counter of the broker that is away, during whose calls another request is counted."""
+
+    def __init__(self) -> None:
+        self.other: Callable[[], object] = lambda: None
+        self.calls = 0
+
+    def take(self, charges: Sequence[Charge]) -> Decision:
+        self.calls += 1
+        self.other()
+        raise redis.ConnectionError
+
+
+def test_a_request_during_the_call_after_a_pause_does_not_call_the_broker(clock: Clock) -> None:
+    asking = Asking()
+    both = Counters(asking, OwnCounter())
+    both.take([TOKEN])
+    clock.seconds += PAUSE_SECONDS + 1
+    asking.other = lambda: both.take([TOKEN]) if asking.calls < 5 else None
+
+    both.take([TOKEN])
+
+    assert asking.calls == 2
+
+
+@pytest.mark.django_db(transaction=True)
+def test_concurrent_requests_are_counted_exactly_by_a_process() -> None:
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for _round in range(20):
+            counter = OwnCounter()
+            jobs = [lambda own=counter: own.take([TOKEN]).is_allowed] * 25
+
+            assert at_once(jobs).count(True) == 5
+    finally:
+        sys.setswitchinterval(interval)
+
+
 @pytest.mark.django_db(transaction=True)
 def test_after_a_pause_only_one_request_tries_the_broker(broker: Broker, clock: Clock) -> None:
     switch = Switch()

@@ -131,6 +131,7 @@ def test_fifty_clients_over_a_limit_of_seven_get_exactly_seven(world: UnitWorld)
 
 
 @pytest.mark.long
+@pytest.mark.timeout(900)
 def test_fifty_clients_over_a_limit_of_seven_in_a_hundred_rounds(world: UnitWorld) -> None:
     crowd(100)
 

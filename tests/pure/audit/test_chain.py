@@ -58,6 +58,25 @@ def test_a_reordered_seal_has_another_digest() -> None:
     assert seal_breaks(reordered, 1, GENESIS, ENTRIES) == [Break(1, None, Fault.SEAL_CHANGED)]
 
 
+def test_the_digest_of_a_seal_depends_on_each_part() -> None:
+    digests = list(ENTRIES.values())
+    different = {
+        seal_digest(1, GENESIS, digests),
+        seal_digest(2, GENESIS, digests),
+        seal_digest(1, bytes(31) + b"1", digests),
+        seal_digest(1, GENESIS, digests[:2]),
+        seal_digest(1, GENESIS, digests[::-1]),
+    }
+
+    assert len(different) == 5
+
+
+def test_a_seal_with_an_entry_without_a_digest_is_named() -> None:
+    longer = replace(seal(), entries=[*ENTRIES, 10])
+
+    assert seal_breaks(longer, 1, GENESIS, ENTRIES) == [Break(1, None, Fault.SEAL_CHANGED)]
+
+
 def test_a_seal_that_was_computed_again_does_not_continue_the_chain() -> None:
     assert seal_breaks(seal(), 1, b"other", ENTRIES) == [Break(1, None, Fault.SEAL_MISSING)]
     assert seal_breaks(seal(3), 2, GENESIS, ENTRIES) == [Break(3, None, Fault.SEAL_MISSING)]
