@@ -1,6 +1,8 @@
 """The global search by name, operationID, image or UID."""
 
 import re
+from datetime import timedelta
+from typing import Any
 
 import pytest
 from django.contrib import admin
@@ -9,6 +11,7 @@ from django.test import Client
 from django.urls import reverse
 from pytest_django import DjangoAssertNumQueries
 
+from gpuplatform.clock import now
 from gpuplatform.tenancy.models import Tenant
 from inventory.models import GpuSpec, Node
 from tests.factories.admin_rows import Rows
@@ -148,13 +151,15 @@ def test_it_costs_few_queries(
 
 
 def test_lists_without_a_query_for_their_rows_have_the_same_lines(operator_client: Client) -> None:
-    Tenant.objects.create(name="needle", namespace="of-needle", phase="Suspended")
-    spec_row("needle", description="Needles.", is_enabled=False)
-    node_row("needle", is_ready=False)
+    at = now() - timedelta(seconds=330)
+    names = {"name": "needle", "namespace": "of-needle"}
+    Tenant.objects.create(**names, phase="Suspended", created_at=at)
+    spec_row("needle", description="Needles.", is_enabled=False, updated_at=at)
+    node_row("needle", is_ready=False, changed_at=at)
 
     results = operator_client.get(SEARCH, {"q": "needle"}).context["found"]
 
-    pages = [admin.site.get_model_admin(model) for model in (GpuSpec, Tenant, Node)]
+    pages: list[Any] = [admin.site.get_model_admin(model) for model in (GpuSpec, Tenant, Node)]
     assert all(page.line_fields for page in pages)
     rows = [page.model.objects.get(name="needle") for page in pages]
     expected = [page.line(row) for page, row in zip(pages, rows, strict=True)]
