@@ -3,26 +3,21 @@
 The API of operators and the admin call it.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, cast
-
-from django.db.models import Count, Q
+from typing import Final
 
 from gpuplatform.operations.registry import QueuePlace
-from gpuplatform.workloads.causes import UNPLACED
 from inventory.models import GpuSpec
 from units.core.shortfall import StockOfSpec, queue_cause
-from units.models import CapacityRequest, GpuUnit
-from units.phases import QueueCause, UnitPhase, UnitRole
+from units.models import CapacityRequest
+from units.phases import QueueCause
 from units.quota_waits import requests_barred
+from units.stock_counts import StockCounts, stock_counts
 from units.waiting import OPEN, places_in, queued_specs
 
 MAX_FAILED: Final = 3
-"""Number of failed stock units of a GPU spec at which its top-up stops."""
-
-
-_COUNTED: Final = ("ready", "starting", "unplaced", "failed")
+"""Number of failed stock units of the current version of a GPU spec at which its top-up stops."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,45 +57,17 @@ def causes_of_requests(requests: Collection[CapacityRequest]) -> Mapping[int, Qu
 def causes_of(spec_names: Sequence[str]) -> Mapping[str, QueueCause]:
     """Return the cause for which the requests of each GPU spec wait."""
     specs = {one.name: one for one in GpuSpec.objects.filter(name__in=spec_names)}
-    stock = _unclaimed_stock(spec_names)
-    return {
-        name: queue_cause(_stock_of(specs.get(name), stock.get(name, {}))) for name in spec_names
-    }
+    counts = stock_counts(spec_names, specs)
+    return {name: queue_cause(_stock_of(specs.get(name), counts[name])) for name in spec_names}
 
 
-def _stock_of(spec: GpuSpec | None, counts: Mapping[str, int]) -> StockOfSpec:
+def _stock_of(spec: GpuSpec | None, counts: StockCounts) -> StockOfSpec:
     return StockOfSpec(
         is_known=spec is not None,
         is_enabled=spec is None or spec.is_enabled,
         is_top_up_paused=spec is not None and spec.is_top_up_paused,
-        ready=counts.get("ready", 0),
-        starting=counts.get("starting", 0),
-        unplaced=counts.get("unplaced", 0),
-        has_failures=counts.get("failed", 0) >= MAX_FAILED,
+        ready=counts.ready,
+        starting=counts.starting,
+        unplaced=counts.unscheduled,
+        has_failures=counts.failed >= MAX_FAILED,
     )
-
-
-def _unclaimed_stock(spec_names: Sequence[str]) -> Mapping[str, Mapping[str, int]]:
-    rows = GpuUnit.objects.filter(
-        role=UnitRole.STOCK,
-        spec_name__in=spec_names,
-        deleted_at__isnull=True,
-        deletion_requested_at__isnull=True,
-        claimed_by__isnull=True,
-        consumed_by="",
-    )
-    ready, failed = Q(phase=UnitPhase.READY), Q(phase=UnitPhase.FAILED)
-    counts = (
-        rows.order_by()
-        .values("spec_name")
-        .annotate(
-            ready=Count("id", filter=ready),
-            failed=Count("id", filter=failed),
-            starting=Count("id", filter=~ready & ~failed),
-            unplaced=Count("id", filter=Q(cause__in=UNPLACED)),
-        )
-    )
-    return {
-        str(row["spec_name"]): {key: row[key] for key in _COUNTED}
-        for row in cast("Iterable[dict[str, Any]]", counts)
-    }

@@ -74,6 +74,7 @@ class TenantAdmin(ActionAdmin):
 
     row_actions: ClassVar[tuple[Action, ...]] = (LIMITS, LIMIT_PRIORITY)
     search_order = 6
+    line_fields: ClassVar[tuple[str, ...]] = ("name", "namespace", "created_at")
     list_display: tuple[str, ...] = (
         "name",
         "namespace",

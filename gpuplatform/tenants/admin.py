@@ -37,6 +37,7 @@ class ManagedTenantAdmin(TenantAdmin):
         *("weight", "max_priority", "since"),
     )
     list_filter = (PhaseTabs,)
+    line_fields = (*TenantAdmin.line_fields, "phase")
     search_fields = ("name", "display_name", "namespace")
     search_help_text = "name, display name or namespace"
 

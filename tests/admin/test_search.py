@@ -1,14 +1,19 @@
 """The global search by name, operationID, image or UID."""
 
 import re
+from datetime import timedelta
+from typing import Any
 
 import pytest
+from django.contrib import admin
 from django.contrib.auth.models import Permission, User
 from django.test import Client
 from django.urls import reverse
 from pytest_django import DjangoAssertNumQueries
 
+from gpuplatform.clock import now
 from gpuplatform.tenancy.models import Tenant
+from inventory.models import GpuSpec, Node
 from tests.factories.admin_rows import Rows
 from tests.factories.node_rows import node_row
 from tests.factories.serverless import accept, function_row
@@ -110,8 +115,10 @@ def test_matches_in_all_lists_cost_few_queries(
     accept(function_row("needle-function", tenant=tenant), invocationID="needle-call")
     admin_client.get(SEARCH)
 
-    with django_assert_max_num_queries(14):
+    with django_assert_max_num_queries(11):
         kinds = found(admin_client, "needle")
+    with django_assert_max_num_queries(11):
+        assert set(found(admin_client, "need le")) == set(kinds)
 
     assert set(kinds) == {
         *("activeunit", "stockunit", "stockpool", "gpuspec", "operation", "unitgroup"),
@@ -141,3 +148,19 @@ def test_it_costs_few_queries(
     }
     with django_assert_max_num_queries(5):
         assert found(operator_client, "haystack") == []
+
+
+def test_lists_without_a_query_for_their_rows_have_the_same_lines(operator_client: Client) -> None:
+    at = now() - timedelta(seconds=330)
+    names = {"name": "needle", "namespace": "of-needle"}
+    Tenant.objects.create(**names, phase="Suspended", created_at=at)
+    spec_row("needle", description="Needles.", is_enabled=False, updated_at=at)
+    node_row("needle", is_ready=False, changed_at=at)
+
+    results = operator_client.get(SEARCH, {"q": "needle"}).context["found"]
+
+    pages: list[Any] = [admin.site.get_model_admin(model) for model in (GpuSpec, Tenant, Node)]
+    assert all(page.line_fields for page in pages)
+    rows = [page.model.objects.get(name="needle") for page in pages]
+    expected = [page.line(row) for page, row in zip(pages, rows, strict=True)]
+    assert [line for result in results for line in result.rows] == expected

@@ -247,4 +247,4 @@ def control(world: World) -> Iterator[Control]:
     """The control object of the simulated nodes; reset at the end."""
     control_object = Control(world)
     yield control_object
-    control_object.restore()
+    control_object.clear()

@@ -2,7 +2,6 @@
 
 import itertools
 import json
-from typing import Any
 
 from gpuplatform.dev.simulator.kubelet.control import KEY, NAME, NAMESPACE
 from gpuplatform.kube.kinds import CONFIG_MAP, NODE
@@ -18,7 +17,7 @@ class Control:
 
     def __init__(self, world: World) -> None:
         self._world = world
-        self._lost: dict[str, Any] = {}
+        self._lost: dict[str, dict[str, str]] = {}
         self._numbers = itertools.cycle((GPUS - 1, GPUS - 2))
 
     def __call__(self, nodes: dict[str, object] | None = None, **settings: object) -> None:
@@ -41,21 +40,27 @@ class Control:
     def lose(self, name: str) -> None:
         """Stop the heartbeats of a node and delete it, as an operator does with a failed one."""
         self.node(name, failed=True)
-        self._lost[name] = self._world.get(NODE, name)["metadata"]["labels"]
+        labels: dict[str, str] = self._world.get(NODE, name)["metadata"]["labels"]
+        self._lost[name] = labels
         self._world.cluster.delete(NODE, name)
 
-    def restore(self) -> None:
-        """Restore deleted nodes without their pods; wait until all nodes are ready."""
+    def replace(self, name: str, **labels: str) -> None:
+        """Delete a failed node, and add one with its name and other labels."""
+        self.lose(name)
+        self._lost[name] |= labels
+        self.clear()
+
+    def clear(self) -> None:
+        """Clear the control object and add deleted nodes again; wait until all nodes are ready.
+
+        No kubelet registers a deleted node again before it restarts, as with real kubelets.
+        """
         for name, labels in self._lost.items():
             if self._world.find(NODE, name) is None:
                 metadata = {"name": name, "labels": labels}
                 node = {"apiVersion": "v1", "kind": "Node", "metadata": metadata}
                 self._world.cluster.create(NODE, node)
         self._lost.clear()
-        self.clear()
-
-    def clear(self) -> None:
-        """Clear the control object; wait until all nodes are ready."""
         self._world.cluster.delete(CONFIG_MAP, NAME, namespace=NAMESPACE)
         self._wait_for(GPUS)
         self._world.until(lambda: all(map(_is_ready, self._world.cluster.list(NODE).items)))

@@ -213,7 +213,7 @@ def test_a_deleted_node_and_its_pods_are_counted_until_they_are_gone(
     assert stock_withheld("g1.1") == {StartupCause.NODE_MISSING: 2}
     assert sum(one.excess for one in products()) == 2
     assert sum(one.allocatable for one in products()) == 8 + 8 - 1
-    control.restore()
+    control.clear()
     see(nodes)
     assert sum(one.excess for one in products()) == 0
 

@@ -235,7 +235,7 @@ def test_a_lost_nodes_stock_cannot_be_claimed_and_what_is_to_go_is_gone_with_the
     assert units.row("stays").uid == stays.uid, "what nobody deleted is not deleted"
     assert (capacity().active, capacity().ready, capacity().total) == (1, 0, 1)
 
-    control.restore()
+    control.clear()
     compare_nodes(units.cluster)
     units.until(lambda: GpuUnit.objects.get(pk=left.pk).phase == "Ready")
     back = units.settle("stays", "Ready")

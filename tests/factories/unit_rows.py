@@ -46,7 +46,7 @@ def stock_row(phase: str = UnitPhase.READY, **changes: Any) -> GpuUnit:
         "namespace": STOCK_NAMESPACE,
         "name": f"stock-{number:03d}",
         "ordinal": 1,
-        "spec": {"specName": spec_name, "gpu": 1, "memory": "64Gi"},
+        "spec": {"specName": spec_name, "cpu": "8", "gpu": 1, "memory": "64Gi"},
         **_shared(phase, UnitReason.STOCK_READY),
     }
     return GpuUnit.objects.create(**{**columns, **changes})

@@ -24,7 +24,13 @@ def run_preemptible(world: UnitWorld, *names: str) -> None:
     for name in names:
         world.create(name, preemptible=True)
         world.work()
-    stock_row("Progressing", cause="Unschedulable", reason="StockNotReady", uid="")
+    leave_no_room()
+
+
+def leave_no_room() -> None:
+    """Insert a stock unit that fits no node."""
+    spec = {"specName": SPEC, "gpu": 1}
+    stock_row("Progressing", cause="Unschedulable", reason="StockNotReady", uid="", spec=spec)
 
 
 def create(owner: Tenant, name: str, **fields: object) -> Operation:

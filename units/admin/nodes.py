@@ -105,6 +105,10 @@ class NodeAdmin(ActionAdmin):
         " their GPUs."
     )
     search_order = 9
+    line_fields = (
+        *("name", "product", "labels", "capacity", "allocatable", "is_present", "is_ready"),
+        *("is_schedulable", "taints", "pressures", "holders", "changed_at"),
+    )
     object_kind = NODE_KIND
     list_display = ("state", "name", "product", "squares", "free", "largest", "note", "changed")
     list_display_links = ("name",)

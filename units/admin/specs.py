@@ -127,6 +127,7 @@ class GpuSpecAdmin(ActionAdmin):
         " Create a GPU spec, then seed stock of it."
     )
     search_order = 4
+    line_fields = ("name", "description", "is_enabled", "updated_at")
     object_kind = SPEC_KIND
     creation = CREATE
     list_display = (

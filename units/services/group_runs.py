@@ -127,11 +127,14 @@ def group_parts(operation: Operation) -> list[Operation]:
 def group_start_abandon(operation: Operation) -> None:
     """Request the stop of all units of a group, because the start of a unit failed.
 
-    Must be called in a transaction. A repeated call requests nothing.
+    Nothing is requested if a later stop or start of the group was accepted, which decides about
+    the units. Must be called in a transaction. A repeated call requests nothing.
     """
     names = sorted(part.object_name for part in group_parts(operation))
     for name in names:
         take_turn_of_object(UNIT_KIND, operation.object_namespace, name)
+    if _has_later_run(operation):
+        return
     for place, name in enumerate(names):
         # A unit that is deleted or is being deleted does not need a stop.
         with suppress(NotFound, PhaseConflict):
@@ -141,6 +144,21 @@ def group_start_abandon(operation: Operation) -> None:
                 operation_id=automatic_id(_ABANDONED, operation.pk, place),
                 also_of_group=True,
             )
+
+
+def _has_later_run(operation: Operation) -> bool:
+    """Return whether a stop or a start of the group was accepted after `operation`.
+
+    The transaction must have the turns of the units, which each acceptance takes.
+    """
+    later = Operation.objects.filter(
+        object_kind=GROUP_KIND,
+        object_namespace=operation.object_namespace,
+        object_name=operation.object_name,
+        kind__in=(UnitOperation.GROUP_STOP, UnitOperation.GROUP_START),
+        id__gt=operation.pk,
+    )
+    return later.exists()
 
 
 def _part_id(operation: Operation, place: int) -> str:

@@ -2,23 +2,18 @@
 
 from typing import Final
 
-from django.db.models import Q, QuerySet
+from django.db.models import QuerySet
 
 from gpuplatform.operations.models import Operation
 from gpuplatform.operations.phases import OPEN_PHASES
 from inventory.models import GpuSpec
 from units.models import GpuUnit
-from units.phases import UnitPhase, UnitRole
 from units.queue_entries import MAX_FAILED
 from units.services.names import UnitOperation
+from units.stock_counts import UNCLAIMED, stock_counts
 
 TOP_UP_PREFIX: Final = "top-up"
 """The beginning of the operationIDs of top-ups."""
-
-UNCLAIMED: Final = Q(
-    role=UnitRole.STOCK, deleted_at__isnull=True, consumed_by="", claimed_by__isnull=True
-)
-"""The condition of stock units that exist and that nothing claims or has consumed."""
 
 
 def top_up_obstacle(spec: GpuSpec) -> str:
@@ -27,11 +22,11 @@ def top_up_obstacle(spec: GpuSpec) -> str:
         return "The GPU spec is disabled."
     if spec.is_top_up_paused:
         return "The top-up is paused."
-    failed = _failed(spec.name)
+    failed = _failed(spec)
     if failed >= MAX_FAILED:
         return (
             f"{failed} stock units have failed. The top-up resumes when fewer than {MAX_FAILED}"
-            " have failed."
+            " have failed, or when the size or the placement of the GPU spec changes."
         )
     open_seeds = Operation.objects.filter(
         kind=UnitOperation.SEED,
@@ -44,11 +39,11 @@ def top_up_obstacle(spec: GpuSpec) -> str:
 
 def is_top_up_stopped(spec: GpuSpec) -> bool:
     """Return whether a GPU spec is not topped up until an operator acts."""
-    return not spec.is_enabled or spec.is_top_up_paused or _failed(spec.name) >= MAX_FAILED
+    return not spec.is_enabled or spec.is_top_up_paused or _failed(spec) >= MAX_FAILED
 
 
-def _failed(spec_name: str) -> int:
-    return unclaimed_stock(spec_name).filter(phase=UnitPhase.FAILED).count()
+def _failed(spec: GpuSpec) -> int:
+    return stock_counts([spec.name], {spec.name: spec})[spec.name].failed
 
 
 def unclaimed_stock(spec_name: str) -> QuerySet[GpuUnit]:

@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import Any, Final
 
 from django.db import transaction
-from django.db.models import Count, Exists, OuterRef, Q, QuerySet
+from django.db.models import Exists, OuterRef, QuerySet
 
 from gpuplatform.errors import (
     FieldError,
@@ -30,34 +30,31 @@ from gpuplatform.queueing import Queue, enqueue_after_commit
 from gpuplatform.reconciliation.mirror import request_deletion
 from gpuplatform.tenancy.models import Tenant
 from gpuplatform.tenancy.selectors import tenant_by_name
-from gpuplatform.workloads.causes import UNPLACED
 from gpuplatform.workloads.resources import resources_error
 from inventory.models import GpuSpec
 from inventory.selectors import (
     is_spec_catalogued,
     node_records_known,
-    spec_pod_fields,
     spec_requested,
     spec_requirements,
 )
 from inventory.services.catalogue import SpecOperation
 from units.core.capacity import units_that_fit
 from units.core.names import stock_batch_name, stock_name
-from units.core.spec import GPUUnitSpec
 from units.core.withheld import units_missing
 from units.history import append_history
 from units.mirror import spec_columns
-from units.models import WITHHELD, GpuUnit
-from units.phases import STOCK_NAMESPACE, UnitPhase, UnitRole
+from units.models import GpuUnit
+from units.phases import STOCK_NAMESPACE, UnitRole
 from units.requests import StockSeed
 from units.selectors import claimable_stock, stock_get
 from units.services.names import UNIT_KIND, UnitOperation, UnitTask, urgency_of
 from units.services.obstacles import (
     TOP_UP_PREFIX,
-    UNCLAIMED,
     top_up_obstacle,
     unclaimed_stock,
 )
+from units.stock_counts import UNCLAIMED, stock_counts, stock_spec
 from units.waiting import hint_matcher, waiting_stock
 
 logger = logging.getLogger(__name__)
@@ -211,24 +208,14 @@ def top_up(spec: GpuSpec, *, waits: bool = False) -> Accepted | None:
 
 def _missing(spec: GpuSpec) -> int:
     """Return the number of stock units that are missing to the target of a GPU spec."""
-    held = unclaimed_stock(spec.name).filter(deletion_requested_at__isnull=True)
-    target = spec.warm_target + _awaited(spec.name, held)
-    numbers = held.exclude(phase=UnitPhase.FAILED).aggregate(
-        held=Count("id"),
-        withheld=Count("id", filter=WITHHELD),
-        unplaced=Count("id", filter=Q(node="")),
-    )
+    counts = stock_counts([spec.name], {spec.name: spec})[spec.name]
+    # Requests raise the target only while there is room for stock.
+    target = spec.warm_target + (0 if counts.unscheduled else waiting_stock(spec.name))
     room = None
-    if numbers["withheld"] and (records := node_records_known()):
+    if counts.withheld and (records := node_records_known()):
         fitting = units_that_fit(records.values(), spec_requirements(spec))
-        room = fitting - numbers["unplaced"]  # Stock units without a node use the same capacity.
-    return units_missing(target, numbers["held"], numbers["withheld"], room)
-
-
-def _awaited(spec_name: str, held: QuerySet[GpuUnit]) -> int:
-    """Return the number of stock units for which requests wait, or 0 without room for stock."""
-    awaited = waiting_stock(spec_name)
-    return 0 if awaited and held.filter(cause__in=UNPLACED).exists() else awaited
+        room = fitting - counts.placeless  # Stock units without a node use the same capacity.
+    return units_missing(target, counts.held, counts.withheld, room)
 
 
 def stock_tend() -> None:
@@ -341,7 +328,7 @@ def _insert_stock(operation: Operation, spec: GpuSpec, number: int) -> int:
     Returns the id of the first row.
     """
     batch = operation.object_name
-    columns = spec_columns(_stock_spec(spec))
+    columns = spec_columns(stock_spec(spec))
     rows = [
         GpuUnit(
             role=UnitRole.STOCK,
@@ -360,12 +347,6 @@ def _insert_stock(operation: Operation, spec: GpuSpec, number: int) -> int:
         raise NameConflict(msg)
     set_progress_total(operation, number)
     return inserted[0]
-
-
-def _stock_spec(spec: GpuSpec) -> dict[str, Any]:
-    size = {"cpu": spec.cpu, "memory": spec.memory, "gpu": spec.gpu}
-    given = {key: value for key, value in size.items() if value} | spec_pod_fields(spec)
-    return GPUUnitSpec.parse({"specName": spec.name, **given}).normalised()
 
 
 def _claim_for_removal(operation: Operation, rows: list[int]) -> int:

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any, ClassVar, Final
 
 from django.contrib import admin
-from django.db.models import Q, QuerySet
+from django.db.models import Q, QuerySet, Value
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.text import capfirst
@@ -254,22 +254,30 @@ class MirrorAdmin(ActionAdmin):
 
         A separate query reads the operations, because a condition on both tables scans both.
         """
-        for word in search_term.split()[:MAX_WORDS]:
-            condition = Q(operation_id__in=self._operations_named(request, word))
+        words = search_term.split()[:MAX_WORDS]
+        for word, operations in zip(words, self._operations_named(request, words), strict=True):
+            condition = Q(operation_id__in=operations)
             for name in self.search_fields:
                 condition |= Q(**{f"{name}__icontains": word})
             queryset = queryset.filter(condition)
         return queryset, False
 
-    def _operations_named(self, request: Any, word: str) -> list[int]:
-        """Return the ids of the operations whose operationID contains a word.
+    def _operations_named(self, request: Any, words: Sequence[str]) -> Sequence[Sequence[int]]:
+        """Return the ids of the operations whose operationID contains each word, with one query.
 
         The result is cached on the request.
         """
         known: dict[str, list[int]] = request.__dict__.setdefault("operations_named", {})
-        if word not in known:
-            # This package must not import the model of operations.
-            operations: Any = self.model._meta.get_field("operation").related_model  # noqa: SLF001
-            named = operations.objects.filter(operation_id__icontains=word).order_by("-id")
-            known[word] = list(named.values_list("pk", flat=True)[:MAX_OPERATIONS])
-        return known[word]
+        unknown = [word for word in dict.fromkeys(words) if word not in known]
+        # This package must not import the model of operations.
+        operations: Any = self.model._meta.get_field("operation").related_model  # noqa: SLF001
+        parts = [
+            operations.objects.filter(operation_id__icontains=word)
+            .order_by("-id")
+            .values_list(Value(place), "pk")[:MAX_OPERATIONS]
+            for place, word in enumerate(unknown)
+        ]
+        known |= {word: [] for word in unknown}
+        for place, number in parts[0].union(*parts[1:], all=True) if parts else ():
+            known[unknown[place]].append(number)
+        return [known[word] for word in words]

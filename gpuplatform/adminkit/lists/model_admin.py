@@ -333,6 +333,8 @@ class ObjectAdmin(ReadOnlyAdmin):
 
     search_order: ClassVar[int | None] = None
     """The position of the list in the results of the global search; `None` excludes it."""
+    line_fields: ClassVar[tuple[str, ...]] = ()
+    """All fields that `line` reads. The global search then needs no query for the rows."""
     object_kind: ClassVar[str] = ""
     """The `object_kind` of the operations on these rows."""
 

@@ -4,6 +4,7 @@ It runs the search of each list that has a `search_order` and returns the newest
 that the user may not view are excluded.
 """
 
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from urllib.parse import urlencode
 from django.core.exceptions import EmptyResultSet
 from django.db import DEFAULT_DB_ALIAS, connection
 from django.db.models import QuerySet
+from django.db.models.functions import JSONObject
 from django.http import HttpRequest
 
 from gpuplatform.adminkit.detail.panels import RelatedRow
@@ -45,16 +47,34 @@ def search_everything(
 ) -> Iterator[SearchResult]:
     """Yield the result of each list with matches.
 
-    Runs one query for the matches of all lists, and one for the rows of each table with matches.
+    Runs one query for the matches of all lists, and one for the rows of each table with matches
+    whose list has no `line_fields`.
     """
     searched = [page for page in pages if isinstance(page, ObjectAdmin) and page.search_order]
     searched = [page for page in searched if text and page.has_view_permission(request)]
     searched.sort(key=lambda one: one.search_order or 0)
     matches = zip(searched, _matches(request, searched, text), strict=True)
-    found = {page: ids for page, ids in matches if ids}
-    rows = _rows(request, found)
+    found = {page: lines for page, lines in matches if lines}
+    rows = _rows(request, {page: set(found[page]) for page in found if not page.line_fields})
+    rows |= {page: _rows_of_lines(page, found[page]) for page in found if page.line_fields}
     for page in found:
         yield _result(page, text, rows[page])
+
+
+def _rows_of_lines(page: ObjectAdmin, found: Mapping[int, str]) -> list[Any]:
+    """Return rows with their `line_fields`, as the database returned them in JSON."""
+    # `from_db` requires the order of the model.
+    names = {"id", *page.line_fields}
+    columns = [one for one in page.opts.concrete_fields if one.name in names]
+    lines = [{"id": number, **json.loads(line)} for number, line in found.items()]
+    return [
+        page.model.from_db(
+            DEFAULT_DB_ALIAS,
+            [one.attname for one in columns],
+            [one.to_python(line[one.name]) for one in columns],
+        )
+        for line in lines
+    ]
 
 
 def _rows(
@@ -95,24 +115,30 @@ def _result(page: ObjectAdmin, text: str, found: list[Any]) -> SearchResult:
     )
 
 
-def _matches(request: HttpRequest, pages: Sequence[ObjectAdmin], text: str) -> Sequence[set[int]]:
-    """Return the ids of the newest matches in each list, and of exact names, with one query."""
+def _matches(
+    request: HttpRequest, pages: Sequence[ObjectAdmin], text: str
+) -> Sequence[dict[int, str]]:
+    """Return the newest matches in each list, and of exact names, with one query.
+
+    The result has the `line_fields` of each match in JSON by its id.
+    """
     parts: list[str] = []
     values: list[Any] = []
     for place, page in enumerate(pages):
         rows = page.get_queryset(request)
         matching, _ = page.get_search_results(request, rows, text)
         exact = rows.filter(**{f"{page.search_fields[0]}__iexact": text})
+        line = JSONObject(**dict(zip(page.line_fields, page.line_fields, strict=True)))
         for some, limit in ((matching, MAX_RESULTS + 1), (exact, MAX_RESULTS)):
-            newest: QuerySet[Any, Any] = some.order_by("-pk").values_list("pk")[:limit]
+            newest: QuerySet[Any, Any] = some.order_by("-pk").values_list("pk", line)[:limit]
             with suppress(EmptyResultSet):  # The query set matches no rows.
                 sql, params = newest.query.sql_with_params()
-                parts.append(f"SELECT {place}, id FROM ({sql}) AS matching (id)")  # noqa: S608 - Django's
+                parts.append(f"SELECT {place}, id, line FROM ({sql}) AS matching (id, line)")  # noqa: S608 - Django's
                 values += params
-    found: list[set[int]] = [set() for _ in pages]
+    found: list[dict[int, str]] = [{} for _ in pages]
     if parts:
         with connection.cursor() as cursor:
             cursor.execute(" UNION ALL ".join(parts), values)
-            for place, row_id in cursor.fetchall():
-                found[place].add(row_id)
+            for place, row_id, line in cursor.fetchall():
+                found[place][row_id] = line
     return found

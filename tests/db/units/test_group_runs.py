@@ -366,3 +366,25 @@ def test_a_deletion_ends_a_start_in_progress(world: UnitWorld) -> None:
     left = GpuUnit.objects.filter(Q(group_name="team"), deleted_at__isnull=True)
     assert not left.exists()
     assert not GpuUnit.objects.filter(claimed_by__isnull=False).exists()
+
+
+@pytest.mark.parametrize("stops", [True, False], ids=["stopped before", "not started"])
+def test_a_failed_start_does_not_stop_the_units_of_a_later_one(
+    world: UnitWorld, *, stops: bool
+) -> None:
+    stopped(world)
+    world.seed(2 * SIZE)
+    failed = start()
+    for part in parts("unit.start")[-1 if stops else 0 :]:
+        operation_cancel(operation=part, operation_id=f"cancel-{part.pk}")
+        world.run(part)
+    if stops:
+        stop()
+    begun = start(2)
+
+    world.work(rounds=16)
+
+    assert [state(one).phase for one in (failed, begun)] == ["Failed", "Succeeded"]
+    assert phases() == ["Ready"] * SIZE
+    assert held([begun.tenant_id]) == {begun.tenant_id: SIZE}
+    assert list(unit_inconsistencies(world.cluster)) == []

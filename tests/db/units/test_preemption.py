@@ -16,7 +16,15 @@ from gpuplatform.tenancy.selectors import tenant_by_name
 from inventory.models import GpuSpec
 from tests.factories.unit_rows import catalogued, spec_row, stock_row
 from tests.fakes.cluster import Killed
-from tests.fakes.preemption import ask, end_notices, noticed, run_matcher, run_preemptible, stops
+from tests.fakes.preemption import (
+    ask,
+    end_notices,
+    leave_no_room,
+    noticed,
+    run_matcher,
+    run_preemptible,
+    stops,
+)
 from tests.fakes.unit_world import UnitWorld, unit_row
 from units.models import CapacityRequest, GpuUnit, PreemptionNotice, UnitHistory
 from units.phases import RequestPhase, UnitReason
@@ -179,7 +187,7 @@ def test_units_that_are_not_preemptible_are_never_stopped(world: UnitWorld) -> N
     world.seed(1)
     world.create("steady")
     world.work()
-    stock_row("Progressing", cause="Unschedulable", reason="StockNotReady", uid="")
+    leave_no_room()
     ask("urgent")
 
     run_matcher()
