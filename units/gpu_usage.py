@@ -7,7 +7,7 @@ count.
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -15,9 +15,8 @@ from django.db import connection
 from django.db.models import Count, Q
 
 from gpuplatform.operations.phases import OPEN_PHASES
-from gpuplatform.tenancy.limit_models import TenantLimit
 from gpuplatform.tenancy.quota import Usage
-from gpuplatform.tenancy.resources import Resource, is_of_gpus, spec_resource
+from gpuplatform.tenancy.resources import Resource, spec_resource
 from units.makers import GROUP_CREATE_KIND
 from units.models import GpuUnit
 from units.phases import UnitRole
@@ -26,20 +25,20 @@ from units.void_starts import START_KIND
 CLAIMING: Final = ("unit.create", START_KIND, GROUP_CREATE_KIND)
 """The kinds of operation whose claims are for units of the tenant of the operation."""
 
-COUNTED: Final = """
+_COUNTED: Final = """
 WITH reserved AS (
     SELECT o.tenant_id, COALESCE(o.object_row, -o.id) AS unit, s.spec_name, sum(s.gpu) AS gpus
     FROM operations_operation o
     JOIN units_gpuunit s ON s.claimed_by_id = o.id
     LEFT JOIN units_capacityrequest r ON r.operation_id = o.id AND r.phase = 'Open'
-    WHERE o.tenant_id = ANY(%(tenants)s) AND o.phase = ANY(%(phases)s) AND o.kind = ANY(%(kinds)s)
+    WHERE o.tenant_id = ANY({tenants}) AND o.phase = ANY(%(phases)s) AND o.kind = ANY(%(kinds)s)
       AND (r.id IS NULL OR o.kind = %(group)s)
     GROUP BY 1, 2, 3
 ), seen AS (
     SELECT tenant_id, id AS unit, spec_name, gpus_seen AS gpus,
            is_suspended OR deletion_requested_at IS NOT NULL AS is_ending
     FROM units_gpuunit
-    WHERE gpus_seen > 0 AND role = 'active' AND tenant_id = ANY(%(tenants)s)
+    WHERE gpus_seen > 0 AND role = 'active' AND tenant_id = ANY({tenants})
 )
 SELECT tenant_id, spec_name,
        sum(greatest(COALESCE(seen.gpus, 0), COALESCE(reserved.gpus, 0))) AS used,
@@ -49,11 +48,8 @@ SELECT tenant_id, spec_name,
 FROM seen FULL JOIN reserved USING (tenant_id, unit, spec_name)
 GROUP BY tenant_id, spec_name
 """
-"""The GPUs that count for tenants by GPU spec. `counted_values` returns its values.
-
-A claimed row whose resource is deleted counts until its operation waits for other stock. While it
-waits, a group keeps its other claims.
-"""
+"""A claimed row whose resource is deleted counts until its operation waits for other stock. While
+it waits, a group keeps its other claims."""
 
 
 @dataclass(slots=True)
@@ -88,8 +84,16 @@ class GpuCount:
         return {Resource.GPUS: self.total, **specs}
 
 
-def counted_values(tenants: Collection[int], unit: int = 0) -> dict[str, Any]:
-    """Return the values of the statement `COUNTED`. `unit` is the id of a unit, or 0."""
+def counted_sql(tenants: str = "%(tenants)s") -> str:
+    """Return the statement that counts the GPUs of tenants by GPU spec.
+
+    `tenants` is the array of their ids in SQL. `counted_values` returns the values.
+    """
+    return _COUNTED.format(tenants=tenants)
+
+
+def counted_values(tenants: Collection[int] = (), unit: int = 0) -> dict[str, Any]:
+    """Return the values of `counted_sql`. `unit` is the id of a unit, or 0."""
     return {
         "tenants": sorted(tenants),
         "unit": unit,
@@ -111,36 +115,13 @@ def gpus_counted(tenants: Iterable[int], *, unit: int = 0) -> dict[int, GpuCount
     if not wanted:
         return found
     with connection.cursor() as cursor:
-        cursor.execute(COUNTED, counted_values(wanted, unit))
+        cursor.execute(counted_sql(), counted_values(wanted, unit))
         for tenant, spec_name, used, releasing, own in cursor.fetchall():
             count = found[tenant]
             count.used[spec_name] += int(used)
             count.releasing[spec_name] += int(releasing)
             count.own += int(own)
     return found
-
-
-def gpu_limits(tenants: Collection[int]) -> dict[int, dict[str, int]]:
-    """Return the limits of GPUs of tenants by resource, by the id of the tenant."""
-    found: dict[int, dict[str, int]] = {tenant: {} for tenant in tenants}
-    rows = TenantLimit.objects.filter(tenant__in=tenants)
-    for tenant, resource, hard in rows.values_list("tenant_id", "resource", "hard"):
-        if is_of_gpus(resource):
-            found[tenant][resource] = hard
-    return found
-
-
-def gpu_room(limits: Mapping[str, int], count: GpuCount, spec_name: str) -> int | None:
-    """Return the number of further GPUs of a GPU spec that the limits allow, `None` if any.
-
-    The number is negative if a limit was lowered below what counts.
-    """
-    rooms = [
-        limits[resource] - count.of(resource).used
-        for resource in (Resource.GPUS, spec_resource(spec_name))
-        if resource in limits
-    ]
-    return min(rooms, default=None)
 
 
 def units_used(tenants: Collection[int]) -> dict[int, dict[str, Usage]]:

@@ -3,26 +3,39 @@
 The API of operators and the admin call it.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, cast
+from typing import Final
 
-from django.db.models import Count, Q
+from django.db import connection
 
 from gpuplatform.operations.registry import QueuePlace
 from gpuplatform.workloads.causes import UNPLACED
-from inventory.models import GpuSpec
 from units.core.shortfall import StockOfSpec, queue_cause
-from units.models import CapacityRequest, GpuUnit
-from units.phases import QueueCause, UnitPhase, UnitRole
+from units.models import CapacityRequest
+from units.phases import QueueCause
 from units.quota_waits import requests_barred
-from units.waiting import OPEN, places_in, queued_specs
+from units.waiting import OPEN, places_in
 
 MAX_FAILED: Final = 3
 """Number of failed stock units of a GPU spec at which its top-up stops."""
 
 
-_COUNTED: Final = ("ready", "starting", "unplaced", "failed")
+_STOCK: Final = """
+SELECT wanted.name, spec.id IS NOT NULL, spec.is_enabled IS NOT FALSE,
+       spec.is_top_up_paused IS TRUE,
+       count(stock.id) FILTER (WHERE stock.phase = 'Ready'),
+       count(stock.id) FILTER (WHERE stock.phase NOT IN ('Ready', 'Failed')),
+       count(stock.id) FILTER (WHERE stock.cause = ANY(%(unplaced)s)),
+       count(stock.id) FILTER (WHERE stock.phase = 'Failed')
+FROM unnest(%(names)s::text[]) AS wanted (name)
+LEFT JOIN inventory_gpuspec spec ON spec.name = wanted.name
+LEFT JOIN units_gpuunit stock ON stock.spec_name = wanted.name
+    AND stock.role = 'stock' AND stock.claimed_by_id IS NULL AND stock.consumed_by = ''
+    AND stock.deletion_requested_at IS NULL AND stock.deleted_at IS NULL
+GROUP BY wanted.name, spec.id
+"""
+"""The GPU specs with their unclaimed stock."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +49,7 @@ class QueueEntry:
 
 def queue_entries(*, spec_name: str = "", tenant: str = "") -> list[QueueEntry]:
     """Return the open requests by GPU spec and in order, optionally of one spec or tenant."""
-    names = [name for name in queued_specs() if spec_name in {"", name}]
-    places = places_in(names)
+    places = places_in([spec_name] if spec_name else None)
     rows = CapacityRequest.objects.filter(OPEN, pk__in=places)
     rows = rows.select_related("operation", "tenant", "unit")
     found = (rows.filter(tenant__name=tenant) if tenant else rows).in_bulk()
@@ -51,7 +63,7 @@ def queue_entries(*, spec_name: str = "", tenant: str = "") -> list[QueueEntry]:
 
 def causes_of_requests(requests: Collection[CapacityRequest]) -> Mapping[int, QueueCause]:
     """Return the cause for which each open request waits, by the id of the request."""
-    causes = causes_of(sorted({one.spec_name for one in requests}))
+    causes = causes_of({one.spec_name for one in requests})
     barred = requests_barred(requests)
     return {
         one.pk: QueueCause.WAITING_FOR_QUOTA if one.pk in barred else causes[one.spec_name]
@@ -59,48 +71,24 @@ def causes_of_requests(requests: Collection[CapacityRequest]) -> Mapping[int, Qu
     }
 
 
-def causes_of(spec_names: Sequence[str]) -> Mapping[str, QueueCause]:
-    """Return the cause for which the requests of each GPU spec wait."""
-    specs = {one.name: one for one in GpuSpec.objects.filter(name__in=spec_names)}
-    stock = _unclaimed_stock(spec_names)
-    return {
-        name: queue_cause(_stock_of(specs.get(name), stock.get(name, {}))) for name in spec_names
-    }
-
-
-def _stock_of(spec: GpuSpec | None, counts: Mapping[str, int]) -> StockOfSpec:
-    return StockOfSpec(
-        is_known=spec is not None,
-        is_enabled=spec is None or spec.is_enabled,
-        is_top_up_paused=spec is not None and spec.is_top_up_paused,
-        ready=counts.get("ready", 0),
-        starting=counts.get("starting", 0),
-        unplaced=counts.get("unplaced", 0),
-        has_failures=counts.get("failed", 0) >= MAX_FAILED,
-    )
-
-
-def _unclaimed_stock(spec_names: Sequence[str]) -> Mapping[str, Mapping[str, int]]:
-    rows = GpuUnit.objects.filter(
-        role=UnitRole.STOCK,
-        spec_name__in=spec_names,
-        deleted_at__isnull=True,
-        deletion_requested_at__isnull=True,
-        claimed_by__isnull=True,
-        consumed_by="",
-    )
-    ready, failed = Q(phase=UnitPhase.READY), Q(phase=UnitPhase.FAILED)
-    counts = (
-        rows.order_by()
-        .values("spec_name")
-        .annotate(
-            ready=Count("id", filter=ready),
-            failed=Count("id", filter=failed),
-            starting=Count("id", filter=~ready & ~failed),
-            unplaced=Count("id", filter=Q(cause__in=UNPLACED)),
-        )
-    )
-    return {
-        str(row["spec_name"]): {key: row[key] for key in _COUNTED}
-        for row in cast("Iterable[dict[str, Any]]", counts)
-    }
+def causes_of(spec_names: Collection[str]) -> Mapping[str, QueueCause]:
+    """Return the cause for which the requests of each GPU spec wait. Runs one query."""
+    values = {"names": list(spec_names), "unplaced": sorted(UNPLACED)}
+    with connection.cursor() as cursor:
+        cursor.execute(_STOCK, values)
+        return {
+            name: queue_cause(
+                StockOfSpec(
+                    is_known=is_known,
+                    is_enabled=is_enabled,
+                    is_top_up_paused=is_paused,
+                    ready=ready,
+                    starting=starting,
+                    unplaced=unplaced,
+                    has_failures=failed >= MAX_FAILED,
+                )
+            )
+            for name, is_known, is_enabled, is_paused, ready, starting, unplaced, failed in (
+                cursor.fetchall()
+            )
+        }
