@@ -13,7 +13,7 @@ from gpuplatform.tenancy.phases import TenantPhase
 from gpuplatform.tenancy.resources import Resource, spec_resource
 from gpuplatform.usage.core.decay import decayed
 from units.core.queue import TAU_SECONDS, QueueTenant
-from units.gpu_usage import counted_sql, counted_values
+from units.gpu_usage import counted_sql
 
 _TENANTS: Final = """
 WITH wanted AS ({wanted}),
@@ -37,7 +37,7 @@ the GPU spec, because of its limit of GPUs and because of its limit of the GPU s
 
 _OF_QUEUE: Final = _TENANTS.format(
     wanted="SELECT unnest(%(tenants)s::bigint[]) AS tenant_id, %(spec_name)s AS spec_name",
-    counted=counted_sql(),
+    counted=counted_sql("%(tenants)s"),
 )
 _WAITING: Final = _TENANTS.format(
     wanted="""
@@ -55,7 +55,7 @@ def queue_tenants(tenants: Collection[int], spec_name: str) -> dict[int, QueueTe
     """
     if not tenants:
         return {}
-    found = _read(_OF_QUEUE, {**counted_values(tenants), "spec_name": spec_name})
+    found = _read(_OF_QUEUE, {"tenants": sorted(tenants), "spec_name": spec_name})
     return found.get(spec_name, {})
 
 
@@ -65,7 +65,7 @@ def waiting_tenants(spec_names: Collection[str] | None) -> dict[str, dict[int, Q
     `None` means all GPU specs. The values are those of `queue_tenants`.
     """
     names = None if spec_names is None else list(spec_names)
-    return _read(_WAITING, {**counted_values(), "names": names})
+    return _read(_WAITING, {"names": names})
 
 
 def _read(statement: str, values: dict[str, Any]) -> dict[str, dict[int, QueueTenant]]:

@@ -10,7 +10,7 @@ from django.db import connection
 from django.db.models import Q
 
 from gpuplatform.tenancy.resources import Resource, spec_resource
-from units.gpu_usage import counted_sql, counted_values
+from units.gpu_usage import counted_sql
 from units.models import CapacityRequest, GpuUnit
 
 _BARRED: Final = f"""
@@ -46,7 +46,7 @@ def _barred(condition: str, **values: Any) -> list[_Barred]:
     """Return the open requests that match a condition in SQL and wait because of a limit."""
     used = {"gpus": Resource.GPUS.value, "of_spec": spec_resource("")}
     with connection.cursor() as cursor:
-        cursor.execute(_BARRED.format(condition=condition), counted_values() | used | values)
+        cursor.execute(_BARRED.format(condition=condition), used | values)
         return [_Barred(*row) for row in cursor.fetchall()]
 
 

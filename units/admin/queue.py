@@ -26,7 +26,7 @@ from gpuplatform.operations.registry import QueuePlace
 from units.admin.detail import unit_url
 from units.models import ActiveUnit, CapacityRequest, GpuUnit
 from units.phases import QUEUE_CAUSES, QueueCause, UnitPhase
-from units.queue_entries import causes_of_requests
+from units.queue_entries import causes_of, causes_of_requests
 from units.waiting import OPEN, hold_ends_at, place_of, places_in
 
 UNKNOWN_PLACE: Final = QueuePlace(0, None)
@@ -40,15 +40,19 @@ def estimate_text(place: QueuePlace) -> str:
     return low if low == high else f"{low} to {high}"
 
 
-def queue_facts(unit: GpuUnit) -> Sequence[Fact]:
-    """Return the facts of a unit that waits for capacity: its place, the cause, and its end."""
+def queue_facts(unit: GpuUnit, *, is_barred: bool) -> Sequence[Fact]:
+    """Return the facts of a unit that waits for capacity: its place, the cause, and its end.
+
+    `is_barred` is whether it waits because of a limit of its tenant.
+    """
     about = Q(unit=unit) | Q(operation=unit.operation_id)  # A group has one request.
     rows = CapacityRequest.objects.filter(OPEN, about).select_related("operation")
     request = rows.first()
     if request is None:
         return ()
     place = place_of(request) or UNKNOWN_PLACE
-    cause = causes_of_requests([request])[request.pk]
+    name = request.spec_name
+    cause = QueueCause.WAITING_FOR_QUOTA if is_barred else causes_of([name])[name]
     explained = QUEUE_CAUSES[cause]
     return (
         Fact("Queue position", f"{place.position}, {place.ahead} ahead"),
