@@ -39,7 +39,7 @@ from inventory.admin_actions import CREATE, POOL_ACTIONS
 from inventory.core.names import object_name
 from inventory.models import GpuSpec, StockPool
 from inventory.phases import POOL_REASONS, PoolPhase, PoolReason
-from inventory.selectors import is_spec_catalogued
+from inventory.selectors import is_spec_catalogued, spec_row
 
 COUNTING_REASONS = frozenset({PoolReason.DEPLOYMENT_READY, PoolReason.DEPLOYMENT_PROGRESSING})
 """Reasons whose messages contain the number of pods."""
@@ -80,7 +80,9 @@ class StockPoolAdmin(ResourceAdmin):
     @override
     def get_queryset(self, request: HttpRequest) -> QuerySet[StockPool]:
         rows: QuerySet[StockPool] = super().get_queryset(request)
-        return rows.annotate(is_spec_catalogued=is_spec_catalogued())  # type: ignore[no-redef]  # declared
+        return rows.annotate(  # type: ignore[no-redef]  # declared
+            is_spec_catalogued=is_spec_catalogued(), spec_row=spec_row()
+        )
 
     @override
     def line(self, row: StockPool) -> RelatedRow:
@@ -113,12 +115,14 @@ class StockPoolAdmin(ResourceAdmin):
         return self.subject(request, row) if row and self.has_view_permission(request) else None
 
 
-def spec_fact(name: str) -> Fact:
-    """Return the name of a GPU spec, with a link to its page if the catalogue contains it."""
-    entry = GpuSpec.objects.filter(name=name).first()
-    if name and entry is None:
+def spec_fact(name: str, row: int | None) -> Fact:
+    """Return the name of a GPU spec, with a link to its page if the catalogue contains it.
+
+    `row` is its id, or `None` if the catalogue does not contain it.
+    """
+    if name and row is None:
         return Fact("GPU spec", f"{name} (not in the catalogue)")
-    return Fact("GPU spec", name, page_url(entry) if entry else "")
+    return Fact("GPU spec", name, page_url(GpuSpec(pk=row)) if row else "")
 
 
 def _steps(row: StockPool) -> Iterator[Step]:
@@ -134,7 +138,7 @@ def _steps(row: StockPool) -> Iterator[Step]:
 
 def _facts(row: StockPool) -> Iterable[Fact]:
     spec = row.spec if isinstance(row.spec, dict) else {}
-    yield spec_fact(row.spec_name)
+    yield spec_fact(row.spec_name, row.spec_row)
     yield Fact("GPUs per pod", gpu_value(count(spec, "gpu"), resource_in(spec)))
     yield Fact("Further resources", resources_value(spec.get("resources")))
     yield Fact("Memory per pod", visible(str(spec.get("memory", ""))))

@@ -59,6 +59,8 @@ class StockPool(MirrorRow):
     )
     is_spec_catalogued: bool = True
     """Whether the catalogue has the GPU spec. Only rows of `pools_live` have it."""
+    spec_row: int | None = None
+    """The id of the GPU spec. Only rows of the admin have it."""
 
     class Meta:
         ordering: ClassVar[list[str]] = ["-id"]

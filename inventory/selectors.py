@@ -3,7 +3,7 @@
 from collections.abc import Collection
 from typing import Any, NamedTuple
 
-from django.db.models import Case, Exists, OuterRef, Q, QuerySet, Sum, When
+from django.db.models import Case, Exists, OuterRef, Q, QuerySet, Subquery, Sum, When
 
 from gpuplatform.errors import FieldError, InvalidSpec, NotFound
 from gpuplatform.formats.model import invalid_spec
@@ -133,6 +133,11 @@ def is_spec_catalogued() -> Exists:
     can name any.
     """
     return Exists(GpuSpec.objects.filter(name=OuterRef("spec_name")))
+
+
+def spec_row() -> Subquery:
+    """Return the id of the GPU spec of the outer row, for links to its page."""
+    return Subquery(GpuSpec.objects.filter(name=OuterRef("spec_name")).values("pk"))
 
 
 def specs_enabled() -> QuerySet[GpuSpec]:

@@ -106,6 +106,9 @@ class Function(models.Model):
     deletion_requested_at = _optional_time("Time at which the deletion was accepted.")
     deleted_at = _optional_time("Time at which the function was deleted.")
 
+    spec_row: int | None = None
+    """The id of the GPU spec. Only rows of the admin have it."""
+
     class Meta:
         ordering: ClassVar[list[str]] = ["-id"]
         constraints: ClassVar[list[models.BaseConstraint]] = [

@@ -8,7 +8,7 @@ from django.db.models.functions import Now
 
 from gpuplatform.errors import NotFound
 from gpuplatform.tenancy.models import Tenant
-from gpuplatform.tenancy.quota import Usage
+from gpuplatform.tenancy.quota import UsageQuery, usage_query
 from gpuplatform.tenancy.resources import Resource
 from serverless.core.workers import function_of
 from serverless.models import OPEN, WEBHOOK_OUTBOX, Function, Invocation
@@ -30,28 +30,17 @@ def functions_of(tenant: Tenant) -> QuerySet[Function]:
     return functions_live().filter(tenant=tenant)
 
 
-def functions_used(tenants: Collection[int]) -> dict[int, Usage]:
-    """Return the number of functions, and of those that are being deleted, by tenant."""
-    rows = Function.objects.filter(tenant__in=tenants, deleted_at__isnull=True).order_by()
+def functions_used(tenants: Collection[int]) -> UsageQuery:
+    """Return the query for the number of functions, and of those that are being deleted."""
+    rows = Function.objects.filter(tenant__in=tenants, deleted_at__isnull=True)
     is_ending = Q(deletion_requested_at__isnull=False)
-    counts = rows.values_list("tenant_id").annotate(
-        functions=Count("id"), ending=Count("id", filter=is_ending)
-    )
-    return {tenant: Usage(number, ending) for tenant, number, ending in counts}
+    return usage_query(rows, Resource.FUNCTIONS, releasing=is_ending)
 
 
-def serverless_used(tenants: Collection[int]) -> dict[int, dict[str, Usage]]:
-    """Return the use of functions and open invocations by tenant, with two queries."""
-    functions = functions_used(tenants)
-    rows = Invocation.objects.filter(OPEN, tenant__in=tenants).order_by()
-    invocations = dict(rows.values_list("tenant_id").annotate(Count("id")))
-    return {
-        tenant: {
-            Resource.FUNCTIONS: functions.get(tenant, Usage()),
-            Resource.OPEN_INVOCATIONS: Usage(invocations.get(tenant, 0)),
-        }
-        for tenant in tenants
-    }
+def serverless_used(tenants: Collection[int]) -> list[UsageQuery]:
+    """Return the queries for the use of functions and open invocations."""
+    invocations = Invocation.objects.filter(OPEN, tenant__in=tenants)
+    return [functions_used(tenants), usage_query(invocations, Resource.OPEN_INVOCATIONS)]
 
 
 def function_named(rows: QuerySet[Function], request_id: str) -> Function:

@@ -105,14 +105,16 @@ def _by_role(rows: Sequence[GpuUnit]) -> UnitsOnNode:
 def notices_of(units: Sequence[GpuUnit]) -> dict[int, NodeDrain]:
     """Return the drain that stops each unit at the end of its notice, by the id of the unit.
 
-    Runs no query without units, one query if no drain stops units, and otherwise two.
+    Runs no query if no unit can be on a node, one if no drain stops units, and otherwise two.
     """
+    stoppable = [one for one in units if not (one.is_suspended or is_worker(one))]
+    units = [one for one in stoppable if one.uid or one.node]
     drains = NodeDrain.objects.filter(deadline__isnull=False)
     by_node = {one.node: one for one in drains} if units else {}
     if not by_node:
         return {}
     nodes = Node.objects.filter(name__in=by_node).values_list("name", "holders")
-    # Pods of other programs have no owner, and units that wait for stock have no UID yet.
+    # Pods of other programs have no owner.
     uids = {
         name: frozenset(one["owner_uid"] for one in holders if one["owner_uid"])
         for name, holders in nodes
@@ -121,7 +123,7 @@ def notices_of(units: Sequence[GpuUnit]) -> dict[int, NodeDrain]:
         unit.pk: by_node[node]
         for node, held in uids.items()
         for unit in units
-        if _is_on(unit, node, held) and not (unit.is_suspended or is_worker(unit))
+        if _is_on(unit, node, held)
     }
 
 

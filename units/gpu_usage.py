@@ -7,17 +7,16 @@ count.
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 from django.db import connection
-from django.db.models import Count, Q
+from django.db.models import Q
 
 from gpuplatform.operations.phases import OPEN_PHASES
-from gpuplatform.tenancy.limit_models import TenantLimit
-from gpuplatform.tenancy.quota import Usage
-from gpuplatform.tenancy.resources import Resource, is_of_gpus, spec_resource
+from gpuplatform.tenancy.quota import Usage, UsageQuery, usage_query
+from gpuplatform.tenancy.resources import Resource, spec_resource
 from units.makers import GROUP_CREATE_KIND
 from units.models import GpuUnit
 from units.phases import UnitRole
@@ -26,34 +25,58 @@ from units.void_starts import START_KIND
 CLAIMING: Final = ("unit.create", START_KIND, GROUP_CREATE_KIND)
 """The kinds of operation whose claims are for units of the tenant of the operation."""
 
-COUNTED: Final = """
+
+def _literals(values: Iterable[str]) -> str:
+    return ", ".join(f"'{value}'" for value in sorted(values))
+
+
+_COUNTED: Final = f"""
 WITH reserved AS (
     SELECT o.tenant_id, COALESCE(o.object_row, -o.id) AS unit, s.spec_name, sum(s.gpu) AS gpus
     FROM operations_operation o
     JOIN units_gpuunit s ON s.claimed_by_id = o.id
     LEFT JOIN units_capacityrequest r ON r.operation_id = o.id AND r.phase = 'Open'
-    WHERE o.tenant_id = ANY(%(tenants)s) AND o.phase = ANY(%(phases)s) AND o.kind = ANY(%(kinds)s)
-      AND (r.id IS NULL OR o.kind = %(group)s)
+    WHERE o.tenant_id = ANY({{tenants}})
+      AND o.phase IN ({_literals(OPEN_PHASES)}) AND o.kind IN ({_literals(CLAIMING)})
+      AND (r.id IS NULL OR o.kind = '{GROUP_CREATE_KIND}')
     GROUP BY 1, 2, 3
 ), seen AS (
     SELECT tenant_id, id AS unit, spec_name, gpus_seen AS gpus,
            is_suspended OR deletion_requested_at IS NOT NULL AS is_ending
     FROM units_gpuunit
-    WHERE gpus_seen > 0 AND role = 'active' AND tenant_id = ANY(%(tenants)s)
+    WHERE gpus_seen > 0 AND role = 'active' AND tenant_id = ANY({{tenants}})
 )
 SELECT tenant_id, spec_name,
        sum(greatest(COALESCE(seen.gpus, 0), COALESCE(reserved.gpus, 0))) AS used,
        COALESCE(sum(seen.gpus) FILTER (WHERE is_ending AND reserved.gpus IS NULL), 0) AS releasing,
        COALESCE(sum(greatest(COALESCE(seen.gpus, 0), COALESCE(reserved.gpus, 0)))
-                FILTER (WHERE unit = %(unit)s), 0) AS own
+                FILTER (WHERE unit = {{unit}}), 0) AS own
 FROM seen FULL JOIN reserved USING (tenant_id, unit, spec_name)
 GROUP BY tenant_id, spec_name
-"""
-"""The GPUs that count for tenants by GPU spec. `counted_values` returns its values.
+"""  # noqa: S608 - constants
+"""A claimed row whose resource is deleted counts until its operation waits for other stock. While
+it waits, a group keeps its other claims."""
 
-A claimed row whose resource is deleted counts until its operation waits for other stock. While it
-waits, a group keeps its other claims.
-"""
+_UNITS: Final = {Resource.UNITS: Q(), Resource.WORKERS: Q(spec__has_key="serverless")}
+"""The conditions of the units that are counted. The workers of functions are units, too."""
+
+
+def counted_sql(tenants: str, *, unit: str = "0") -> str:
+    """Return the statement that counts the GPUs of tenants by GPU spec.
+
+    The arguments are SQL: the array of the ids of the tenants, and the id of a unit whose part is
+    counted separately, in addition.
+    """
+    return _COUNTED.format(tenants=tenants, unit=unit)
+
+
+_OF_UNIT: Final = counted_sql("%(tenants)s", unit="%(unit)s")
+_USED: Final = f"""
+WITH counted AS ({counted_sql("%s")})
+SELECT tenant_id, '{spec_resource("")}' || spec_name, used, releasing FROM counted
+UNION ALL
+SELECT tenant_id, '{Resource.GPUS}', sum(used), sum(releasing) FROM counted GROUP BY 1
+"""  # noqa: S608 - constants
 
 
 @dataclass(slots=True)
@@ -76,27 +99,8 @@ class GpuCount:
         """Return the use of `gpus`, or of the GPUs of a GPU spec."""
         if resource == Resource.GPUS:
             return self.total
-        usages = self.by_resource()
-        return usages.get(resource, Usage())
-
-    def by_resource(self) -> dict[str, Usage]:
-        """Return the use of `gpus` and of the GPUs of each GPU spec."""
-        specs = {
-            spec_resource(name): Usage(number, self.releasing[name])
-            for name, number in self.used.items()
-        }
-        return {Resource.GPUS: self.total, **specs}
-
-
-def counted_values(tenants: Collection[int], unit: int = 0) -> dict[str, Any]:
-    """Return the values of the statement `COUNTED`. `unit` is the id of a unit, or 0."""
-    return {
-        "tenants": sorted(tenants),
-        "unit": unit,
-        "phases": sorted(OPEN_PHASES),
-        "kinds": list(CLAIMING),
-        "group": GROUP_CREATE_KIND,
-    }
+        name = resource.removeprefix(spec_resource(""))
+        return Usage(self.used[name], self.releasing[name])
 
 
 def gpus_counted(tenants: Iterable[int], *, unit: int = 0) -> dict[int, GpuCount]:
@@ -111,7 +115,7 @@ def gpus_counted(tenants: Iterable[int], *, unit: int = 0) -> dict[int, GpuCount
     if not wanted:
         return found
     with connection.cursor() as cursor:
-        cursor.execute(COUNTED, counted_values(wanted, unit))
+        cursor.execute(_OF_UNIT, {"tenants": wanted, "unit": unit})
         for tenant, spec_name, used, releasing, own in cursor.fetchall():
             count = found[tenant]
             count.used[spec_name] += int(used)
@@ -120,55 +124,18 @@ def gpus_counted(tenants: Iterable[int], *, unit: int = 0) -> dict[int, GpuCount
     return found
 
 
-def gpu_limits(tenants: Collection[int]) -> dict[int, dict[str, int]]:
-    """Return the limits of GPUs of tenants by resource, by the id of the tenant."""
-    found: dict[int, dict[str, int]] = {tenant: {} for tenant in tenants}
-    rows = TenantLimit.objects.filter(tenant__in=tenants)
-    for tenant, resource, hard in rows.values_list("tenant_id", "resource", "hard"):
-        if is_of_gpus(resource):
-            found[tenant][resource] = hard
-    return found
-
-
-def gpu_room(limits: Mapping[str, int], count: GpuCount, spec_name: str) -> int | None:
-    """Return the number of further GPUs of a GPU spec that the limits allow, `None` if any.
-
-    The number is negative if a limit was lowered below what counts.
-    """
-    rooms = [
-        limits[resource] - count.of(resource).used
-        for resource in (Resource.GPUS, spec_resource(spec_name))
-        if resource in limits
+def units_used(tenants: Collection[int]) -> list[UsageQuery]:
+    """Return the queries for the use of GPUs, units and workers."""
+    wanted = sorted(tenants)
+    return [
+        UsageQuery(_USED, [wanted, wanted]),
+        *(units_counted(tenants, resource) for resource in _UNITS),
     ]
-    return min(rooms, default=None)
 
 
-def units_used(tenants: Collection[int]) -> dict[int, dict[str, Usage]]:
-    """Return the use of GPUs, units and workers by tenant, with two queries."""
-    gpus, units = gpus_counted(tenants), units_counted(tenants)
-    return {tenant: {**gpus[tenant].by_resource(), **units[tenant]} for tenant in tenants}
-
-
-def units_counted(tenants: Collection[int]) -> dict[int, dict[str, Usage]]:
-    """Return the use of units, workers of functions included, and of workers by tenant."""
+def units_counted(tenants: Collection[int], resource: Resource) -> UsageQuery:
+    """Return the query for the use of units, workers of functions included, or of workers."""
     rows = GpuUnit.objects.filter(
-        role=UnitRole.ACTIVE, tenant__in=tenants, deleted_at__isnull=True
+        _UNITS[resource], role=UnitRole.ACTIVE, tenant__in=tenants, deleted_at__isnull=True
     )
-    is_worker, is_ending = Q(spec__has_key="serverless"), Q(deletion_requested_at__isnull=False)
-    counts = (
-        rows.order_by()
-        .values_list("tenant_id")
-        .annotate(
-            units=Count("id"),
-            units_ending=Count("id", filter=is_ending),
-            workers=Count("id", filter=is_worker),
-            workers_ending=Count("id", filter=is_worker & is_ending),
-        )
-    )
-    found = {tenant: {Resource.UNITS.value: Usage()} for tenant in tenants}
-    for tenant, units, units_ending, workers, workers_ending in counts:
-        found[tenant] = {
-            Resource.UNITS: Usage(units, units_ending),
-            Resource.WORKERS: Usage(workers, workers_ending),
-        }
-    return found
+    return usage_query(rows, resource, releasing=Q(deletion_requested_at__isnull=False))

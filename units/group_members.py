@@ -49,6 +49,13 @@ class UnitGroupState:
         return sum(one.phase == UnitPhase.READY for one in self.members)
 
 
+def first_member() -> QuerySet[GpuUnit, int]:
+    """Return the id of the first unit of the group of the outer unit."""
+    same = {"namespace": OuterRef("namespace"), "group_name": OuterRef("group_name")}
+    live = GpuUnit.objects.filter(role=UnitRole.ACTIVE, deleted_at__isnull=True, **same)
+    return live.order_by("pk").values_list("pk", flat=True)[:1]
+
+
 def first_members() -> QuerySet[GpuUnit]:
     """Return the first unit of each group that exists or is being created, newest group first."""
     earlier = GpuUnit.objects.filter(

@@ -198,6 +198,14 @@ class GpuUnit(MirrorRow):
     """For active units: `is_warm_start` of the source. Only rows of `units_live` have it."""
     is_spec_catalogued: bool = True
     """Whether the catalogue has the GPU spec. Rows of `units_live` and `stock_live` have it."""
+    spec_row: int | None = None
+    """The id of the GPU spec. Only rows of the admin have this attribute and the next three."""
+    node_row: int | None = None
+    """The id of the node."""
+    group_row: int | None = None
+    """The id of the first unit of the group."""
+    preempted_at: datetime | None = None
+    """The time after which a notice of a preemption stops the unit."""
     waits_since: datetime | None = None
     """For active units: time since which a request for capacity is open. Only rows of `units_live`
     have it."""

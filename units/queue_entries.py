@@ -3,7 +3,7 @@
 The API of operators and the admin call it.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -14,7 +14,7 @@ from units.models import CapacityRequest
 from units.phases import QueueCause
 from units.quota_waits import requests_barred
 from units.stock_counts import StockCounts, stock_counts
-from units.waiting import OPEN, places_in, queued_specs
+from units.waiting import OPEN, places_in
 
 MAX_FAILED: Final = 3
 """Number of failed stock units of the current version of a GPU spec at which its top-up stops."""
@@ -31,8 +31,7 @@ class QueueEntry:
 
 def queue_entries(*, spec_name: str = "", tenant: str = "") -> list[QueueEntry]:
     """Return the open requests by GPU spec and in order, optionally of one spec or tenant."""
-    names = [name for name in queued_specs() if spec_name in {"", name}]
-    places = places_in(names)
+    places = places_in([spec_name] if spec_name else None)
     rows = CapacityRequest.objects.filter(OPEN, pk__in=places)
     rows = rows.select_related("operation", "tenant", "unit")
     found = (rows.filter(tenant__name=tenant) if tenant else rows).in_bulk()
@@ -46,7 +45,7 @@ def queue_entries(*, spec_name: str = "", tenant: str = "") -> list[QueueEntry]:
 
 def causes_of_requests(requests: Collection[CapacityRequest]) -> Mapping[int, QueueCause]:
     """Return the cause for which each open request waits, by the id of the request."""
-    causes = causes_of(sorted({one.spec_name for one in requests}))
+    causes = causes_of({one.spec_name for one in requests})
     barred = requests_barred(requests)
     return {
         one.pk: QueueCause.WAITING_FOR_QUOTA if one.pk in barred else causes[one.spec_name]
@@ -54,7 +53,7 @@ def causes_of_requests(requests: Collection[CapacityRequest]) -> Mapping[int, Qu
     }
 
 
-def causes_of(spec_names: Sequence[str]) -> Mapping[str, QueueCause]:
+def causes_of(spec_names: Collection[str]) -> Mapping[str, QueueCause]:
     """Return the cause for which the requests of each GPU spec wait."""
     specs = {one.name: one for one in GpuSpec.objects.filter(name__in=spec_names)}
     counts = stock_counts(spec_names, specs)

@@ -12,7 +12,7 @@ from gpuplatform.operations.phases import OPEN_PHASES
 from units.core.queue import QueueTenant, share
 
 _ALIVE: Final = """
-    r.phase = 'Open' AND r.spec_name = %(spec_name)s AND r.expires_at > statement_timestamp()
+    r.phase = 'Open' AND r.expires_at > statement_timestamp()
     AND o.phase = ANY(%(phases)s) AND o.cancelled_by_id IS NULL
 """
 """The condition of open requests that have not expired and whose operation can continue."""
@@ -33,7 +33,7 @@ LEFT JOIN units_gpuunit stock ON stock.spec_name = %(spec_name)s
 """The condition of the stock is `claimable_stock` of `units.selectors`; a test compares both."""
 
 _LANE: Final = "r.tenant_id, r.is_preemptible, r.priority"
-_IN_LANE: Final = f"PARTITION BY {_LANE} ORDER BY r.requested_at, r.id"
+_IN_LANE: Final = f"PARTITION BY r.spec_name, {_LANE} ORDER BY r.requested_at, r.id"
 
 _COLUMNS: Final = """
     r.id, r.tenant_id, r.count, r.priority, r.is_preemptible, r.resource_name,
@@ -64,7 +64,7 @@ FROM lane, LATERAL (
                ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS unusable
     FROM (
         SELECT {_COLUMNS}
-        WHERE {_ALIVE} AND r.id <> ALL(%(without)s::bigint[])
+        WHERE {_ALIVE} AND r.spec_name = %(spec_name)s AND r.id <> ALL(%(without)s::bigint[])
           AND ({_LANE}) = (lane.tenant_id, lane.is_preemptible, lane.priority)
         ORDER BY r.requested_at, r.id LIMIT %(depth)s
     ) first
@@ -72,34 +72,38 @@ FROM lane, LATERAL (
 WHERE found.unusable = 0
 UNION
 SELECT {_COLUMNS}
-WHERE {_ALIVE} AND r.id <> ALL(%(without)s::bigint[]) AND r.hold_begun_at IS NOT NULL
+WHERE {_ALIVE} AND r.spec_name = %(spec_name)s AND r.id <> ALL(%(without)s::bigint[])
+  AND r.hold_begun_at IS NOT NULL
 """  # noqa: S608 - constants
 """The lanes are read one after the other from their index: to number all requests of a long queue
 would take most of the time of a grant."""
 
 _POSITIONS: Final = f"""
 WITH owner AS (
-    SELECT * FROM unnest(%(tenants)s::bigint[], %(shares)s::float8[], %(active)s::bool[],
-                         %(room)s::bigint[]) AS t (tenant_id, share, is_active, room)
+    SELECT * FROM unnest(%(spec_names)s::text[], %(tenants)s::bigint[], %(shares)s::float8[],
+                         %(active)s::bool[], %(room)s::bigint[])
+        AS t (spec_name, tenant_id, share, is_active, room)
 ),
 waiting AS (
-    SELECT r.id, r.is_preemptible, r.priority, owner.share, r.requested_at,
+    SELECT r.id, r.spec_name, r.is_preemptible, r.priority, owner.share, r.requested_at,
            COALESCE(bool_or(NOT owner.is_active OR r.count * COALESCE(spec.gpu, 0) > owner.room)
                     OVER ({_IN_LANE}), false) AS is_barred
     FROM units_capacityrequest r
-    JOIN owner ON owner.tenant_id = r.tenant_id
+    JOIN owner ON owner.spec_name = r.spec_name AND owner.tenant_id = r.tenant_id
     JOIN operations_operation o ON o.id = r.operation_id
     LEFT JOIN inventory_gpuspec spec ON spec.name = r.spec_name
     WHERE {_ALIVE}
 ),
 numbered AS (
-    SELECT id, row_number() OVER (ORDER BY is_barred, is_preemptible, priority DESC, share,
-                                           requested_at, id) AS position
+    SELECT id, spec_name,
+           row_number() OVER (PARTITION BY spec_name
+                              ORDER BY is_barred, is_preemptible, priority DESC, share,
+                                       requested_at, id) AS position
     FROM waiting
 )
-SELECT id, position FROM numbered
+SELECT id, spec_name, position FROM numbered
 WHERE %(numbers)s::bigint[] IS NULL OR id = ANY(%(numbers)s::bigint[])
-ORDER BY position
+ORDER BY spec_name COLLATE "C", position
 """  # noqa: S608 - constants
 
 
@@ -126,6 +130,14 @@ class OpenRequest(NamedTuple):
     requested_at: float
     hold_begun_at: float | None
     hold_times: int
+
+
+class Position(NamedTuple):
+    """The position of an open request among those of its GPU spec, starting at 1."""
+
+    number: int
+    spec_name: str
+    position: int
 
 
 def free_stock(spec_name: str) -> FreeStock:
@@ -160,25 +172,34 @@ def first_requests(
 
 
 def positions(
-    spec_name: str, tenants: Mapping[int, QueueTenant], numbers: Collection[int] | None = None
-) -> dict[int, int]:
-    """Return the positions of open requests of a GPU spec, starting at 1, in order.
+    tenants: Mapping[str, Mapping[int, QueueTenant]], numbers: Collection[int] | None = None
+) -> list[Position]:
+    """Return the positions of open requests by GPU spec and in order.
 
     Args:
-        spec_name: The name of the GPU spec.
-        tenants: All tenants with open requests of the GPU spec, by id.
+        tenants: All tenants with open requests of the GPU specs, by GPU spec and id.
         numbers: The ids of the requests, or `None` for all requests.
     """
-    owners = list(tenants.values())
+    owners = [
+        (
+            name,
+            number,
+            share(one),
+            one.is_active,
+            None if one.limit is None else one.limit - one.held,
+        )
+        for name, of_spec in tenants.items()
+        for number, one in of_spec.items()
+    ]
+    columns = [list(column) for column in zip(*owners, strict=True)]
+    if not columns:
+        return []
+    names = ("spec_names", "tenants", "shares", "active", "room")
     values: dict[str, Any] = {
-        "spec_name": spec_name,
+        **dict(zip(names, columns, strict=True)),
         "phases": sorted(OPEN_PHASES),
-        "tenants": list(tenants),
-        "shares": [share(one) for one in owners],
-        "active": [one.is_active for one in owners],
-        "room": [None if one.limit is None else one.limit - one.held for one in owners],
         "numbers": None if numbers is None else sorted(numbers),
     }
     with connection.cursor() as cursor:
         cursor.execute(_POSITIONS, values)
-        return dict(cursor.fetchall())
+        return [Position(*row) for row in cursor.fetchall()]

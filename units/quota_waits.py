@@ -3,36 +3,59 @@
 Nothing is stored: the limits and the use of a tenant can change at any time.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
+from typing import Any, Final, NamedTuple
 
+from django.db import connection
 from django.db.models import Q
 
-from inventory.models import GpuSpec
-from units.gpu_usage import gpu_limits, gpu_room, gpus_counted
+from gpuplatform.tenancy.resources import Resource, spec_resource
+from units.gpu_usage import counted_sql
 from units.models import CapacityRequest, GpuUnit
-from units.waiting import OPEN
+
+_BARRED: Final = f"""
+WITH limited AS (
+    SELECT r.id, r.tenant_id, r.unit_id, r.operation_id, r.spec_name, r.count * spec.gpu AS gpus,
+           l.resource, l.hard
+    FROM units_capacityrequest r
+    JOIN inventory_gpuspec spec ON spec.name = r.spec_name AND spec.gpu > 0
+    JOIN tenancy_tenantlimit l ON l.tenant_id = r.tenant_id
+        AND l.resource IN (%(gpus)s, %(of_spec)s || r.spec_name)
+    WHERE r.phase = 'Open' AND {{condition}}
+),
+counted AS ({counted_sql("ARRAY(SELECT tenant_id FROM limited)")})
+SELECT DISTINCT id, unit_id, operation_id
+FROM limited
+WHERE gpus > hard - COALESCE((
+    SELECT sum(used) FROM counted
+    WHERE counted.tenant_id = limited.tenant_id
+      AND (limited.resource = %(gpus)s OR counted.spec_name = limited.spec_name)
+), 0)
+"""  # noqa: S608 - constants
 
 
-def requests_barred(requests: Iterable[CapacityRequest]) -> set[int]:
-    """Return the ids of the requests whose tenant may not have their GPUs now."""
-    rows = list(requests)
-    limits = {
-        tenant: some
-        for tenant, some in gpu_limits({row.tenant_id for row in rows}).items()
-        if some
-    }
-    limited = [row for row in rows if row.tenant_id in limits]
-    if not limited:
+class _Barred(NamedTuple):
+    """A request that waits because of a limit."""
+
+    number: int
+    unit: int
+    operation: int
+
+
+def _barred(condition: str, **values: Any) -> list[_Barred]:
+    """Return the open requests that match a condition in SQL and wait because of a limit."""
+    used = {"gpus": Resource.GPUS.value, "of_spec": spec_resource("")}
+    with connection.cursor() as cursor:
+        cursor.execute(_BARRED.format(condition=condition), used | values)
+        return [_Barred(*row) for row in cursor.fetchall()]
+
+
+def requests_barred(requests: Collection[CapacityRequest]) -> set[int]:
+    """Return the ids of the open requests whose tenant may not have their GPUs now."""
+    if not requests:
         return set()
-    counts = gpus_counted(limits)
-    names = {row.spec_name for row in limited}
-    sizes = dict(GpuSpec.objects.filter(name__in=names).values_list("name", "gpu"))
-    found = set()
-    for row in limited:
-        room = gpu_room(limits[row.tenant_id], counts[row.tenant_id], row.spec_name)
-        if room is not None and 0 < row.count * sizes.get(row.spec_name, 0) > room:
-            found.add(row.pk)
-    return found
+    found = _barred("r.id = ANY(%(requests)s)", requests=[row.pk for row in requests])
+    return {one.number for one in found}
 
 
 def units_barred(units: Collection[GpuUnit]) -> set[int]:
@@ -41,27 +64,23 @@ def units_barred(units: Collection[GpuUnit]) -> set[int]:
     `units` are rows of `units_live`. All units that a waiting group has to create are included.
     """
     waiting = [row for row in units if row.waits_since is not None]
-    tenants = {row.tenant_id for row in waiting if row.tenant_id is not None}
-    if not tenants or not any(gpu_limits(tenants).values()):
+    if not waiting:
         return set()
-    operations = {row.operation_id for row in waiting if not row.uid}
-    about = Q(unit__in=[row.pk for row in waiting]) | Q(operation__in=operations)
-    requests = list(CapacityRequest.objects.filter(OPEN, about))
-    barred = requests_barred(requests)
-    by_unit = {one.unit_id for one in requests if one.pk in barred}
-    by_operation = {one.operation_id for one in requests if one.pk in barred}
+    found = _barred(
+        "(r.unit_id = ANY(%(units)s) OR r.operation_id = ANY(%(operations)s))",
+        units=[row.pk for row in waiting],
+        operations=[row.operation_id for row in waiting if not row.uid and row.operation_id],
+    )
+    barred, operations = {one.unit for one in found}, {one.operation for one in found}
     return {
         row.pk
         for row in waiting
-        if row.pk in by_unit or (not row.uid and row.operation_id in by_operation)
+        if row.pk in barred or (not row.uid and row.operation_id in operations)
     }
 
 
 def barred_condition() -> Q:
     """Return the condition of the units whose request waits because of a limit."""
-    limited = CapacityRequest.objects.filter(OPEN, tenant__limits__isnull=False).distinct()
-    requests = list(limited)
-    barred = requests_barred(requests)
-    found = [one for one in requests if one.pk in barred]
-    of_group = Q(operation__in=[one.operation_id for one in found], uid="")
-    return Q(pk__in=[one.unit_id for one in found]) | of_group
+    found = _barred("true")
+    of_group = Q(operation__in=[one.operation for one in found], uid="")
+    return Q(pk__in=[one.unit for one in found]) | of_group

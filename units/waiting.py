@@ -33,7 +33,7 @@ from units.core.queue import (
 from units.models import CapacityRequest, GpuUnit
 from units.phases import RequestPhase
 from units.queue_statements import OpenRequest, first_requests, free_stock, positions
-from units.queue_tenants import queue_tenants
+from units.queue_tenants import queue_tenants, waiting_tenants
 
 MATCH_TASK: Final = "units.match_requests"
 """The name of the task that runs the matcher. Its argument is the id of an open request."""
@@ -194,22 +194,30 @@ def _request(row: OpenRequest, gpus: int, fits: Mapping[str, frozenset[int]]) ->
     )
 
 
-def places_in(spec_names: Iterable[str]) -> dict[int, QueuePlace]:
-    """Return the places of all open requests of GPU specs, in order, by the id of the request."""
-    return _places(dict.fromkeys(sorted(set(spec_names))))
+def places_in(spec_names: Collection[str] | None = None) -> dict[int, QueuePlace]:
+    """Return the places of all open requests by GPU spec and in order, by the id of the request.
+
+    `None` means all GPU specs.
+    """
+    return _places(spec_names, None)
+
+
+def place_of(request: CapacityRequest) -> QueuePlace | None:
+    """Return the place of an open request, or `None` if it has expired."""
+    return _places([request.spec_name], [request.pk]).get(request.pk)
 
 
 def places_of_units(units: Collection[int]) -> dict[int, QueuePlace]:
     """Return the places of the units that wait, by the id of the unit."""
     rows = CapacityRequest.objects.filter(OPEN, unit__in=units)
-    found = list(rows.values_list("id", "unit_id", "spec_name"))
     # All units that a waiting operation has to create have its place.
     group = GpuUnit.objects.filter(
         pk__in=units, uid="", operation__capacity_request__phase=RequestPhase.OPEN
     ).exclude(group_name="")
     request = "operation__capacity_request"
-    found += group.values_list(f"{request}__id", "pk", f"{request}__spec_name")
-    return _places_by_owner(found)
+    of_group = group.values_list(f"{request}__id", "pk", f"{request}__spec_name")
+    own = rows.values_list("id", "unit_id", "spec_name")
+    return _places_by_owner(own.union(of_group, all=True))
 
 
 def places_of_operations(operations: Collection[int]) -> dict[int, QueuePlace]:
@@ -221,34 +229,31 @@ def places_of_operations(operations: Collection[int]) -> dict[int, QueuePlace]:
 @all_rows()
 def position_of(request: CapacityRequest) -> int | None:
     """Return the position of an open request, or `None` if it has expired."""
-    tenants = _tenants_waiting(request.spec_name)
-    return positions(request.spec_name, tenants, [request.pk]).get(request.pk)
+    found = positions(waiting_tenants([request.spec_name]), [request.pk])
+    return found[0].position if found else None
 
 
 def _places_by_owner(rows: Iterable[tuple[int, int, str]]) -> dict[int, QueuePlace]:
     owners: dict[int, set[int]] = defaultdict(set)
-    numbers: dict[str, list[int]] = defaultdict(list)
+    names = set()
     for number, owner, name in rows:
         owners[number].add(owner)
-        numbers[name].append(number)
-    places = _places(numbers)
+        names.add(name)
+    places = _places(names, owners.keys()) if names else {}
     return {owner: place for number, place in places.items() for owner in owners[number]}
 
 
 @all_rows()
-def _places(wanted: Mapping[str, Collection[int] | None]) -> dict[int, QueuePlace]:
-    """Return the places of requests by GPU spec, in order; `None` means all requests."""
-    grants = past_grants(wanted.keys())
+def _places(
+    spec_names: Collection[str] | None, numbers: Collection[int] | None
+) -> dict[int, QueuePlace]:
+    """Return the places of requests of GPU specs, in order; `None` means all. Runs 3 queries."""
+    tenants = waiting_tenants(spec_names)
+    grants = past_grants(tenants.keys())
     return {
-        number: QueuePlace(position, estimate(position - 1, grants[name]))
-        for name, numbers in wanted.items()
-        for number, position in positions(name, _tenants_waiting(name), numbers).items()
+        one.number: QueuePlace(one.position, estimate(one.position - 1, grants[one.spec_name]))
+        for one in positions(tenants, numbers)
     }
-
-
-def _tenants_waiting(spec_name: str) -> dict[int, QueueTenant]:
-    rows = requests_open(spec_name).order_by().values_list("tenant_id", flat=True)
-    return queue_tenants(set(rows.distinct()), spec_name)
 
 
 def past_grants(spec_names: Collection[str]) -> Mapping[str, Sequence[PastGrant]]:

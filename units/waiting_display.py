@@ -14,14 +14,16 @@ from units.phases import UnitPhase, UnitReason
 from units.quota_waits import barred_condition, units_barred
 
 
-def show_waiting(rows: Iterable[GpuUnit]) -> None:
+def show_waiting(rows: Iterable[GpuUnit], barred: Collection[int] | None = None) -> None:
     """Set the phase, the reason, the message and the GPUs that are displayed for waiting units.
+
+    `barred` is the result of `units_barred`, if the caller has it.
 
     The rows in the database do not change: their phase is the one that the resource reports, and
     the GPUs of a unit count for its tenant when stock is granted to it.
     """
     found = list(rows)
-    barred = units_barred(found)
+    barred = units_barred(found) if barred is None else barred
     for row in found:
         if row.waits_since is None or row.deletion_requested_at:
             continue

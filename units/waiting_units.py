@@ -38,6 +38,14 @@ def preemption_notices(units: Collection[int]) -> dict[int, PreemptionNotice]:
     return {row.unit_id: row for row in rows}
 
 
+def preemption_time() -> QuerySet[PreemptionNotice, datetime]:
+    """Return the end of the valid notice of the preemption of the outer unit."""
+    rows = PreemptionNotice.objects.filter(
+        unit=OuterRef("pk"), request__phase=RequestPhase.OPEN
+    ).order_by()
+    return rows.values_list("stops_at", flat=True)
+
+
 def preemption_text(stops_at: datetime) -> str:
     """Return the sentences that announce the stop of a preemptible unit to its owner."""
     return (

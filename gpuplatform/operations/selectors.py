@@ -30,7 +30,7 @@ from gpuplatform.operations.provenance import (
 )
 from gpuplatform.reconciliation.epoch import newest_operation
 from gpuplatform.tenancy.models import Tenant
-from gpuplatform.tenancy.quota import Usage
+from gpuplatform.tenancy.quota import UsageQuery, usage_query
 from gpuplatform.tenancy.resources import Resource
 
 OPERATION_UNREAD: Final = tuple(
@@ -51,11 +51,10 @@ def operations_of(tenant: Tenant) -> QuerySet[Operation]:
     return rows
 
 
-def operations_used(tenants: Collection[int]) -> dict[int, dict[str, Usage]]:
-    """Return the number of open operations by tenant."""
-    rows = Operation.objects.filter(tenant__in=tenants, phase__in=OPEN_PHASES).order_by()
-    counts = rows.values_list("tenant_id").annotate(Count("id"))
-    return {tenant: {Resource.OPEN_OPERATIONS: Usage(number)} for tenant, number in counts}
+def operations_used(tenants: Collection[int]) -> list[UsageQuery]:
+    """Return the query for the number of open operations."""
+    rows = Operation.objects.filter(tenant__in=tenants, phase__in=OPEN_PHASES)
+    return [usage_query(rows, Resource.OPEN_OPERATIONS)]
 
 
 def operations_with(

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Final
 
 from django import forms
 from django.contrib.auth.models import AnonymousUser, Group, Permission, User
-from django.db.models import Q, QuerySet
+from django.db.models import Prefetch, QuerySet
 from typing_extensions import override
 
 from gpuplatform.adminkit.lists.model_admin import ModelForm
@@ -18,10 +18,18 @@ BEYOND_OWN: Final = "Contains permissions that you do not have: {}."
 _SHOWN: Final = 5
 
 
-def held_permissions(user: User) -> QuerySet[Permission]:
-    """Return the permissions of an account, even while it is disabled."""
-    of_user = Permission.objects.filter(Q(user=user) | Q(group__user=user))
-    return of_user.select_related("content_type").distinct()
+def with_permissions(relation: str) -> "Prefetch[str, QuerySet[Permission], str]":
+    """Return the prefetch of a relation to permissions, with the models of their names."""
+    return Prefetch(relation, Permission.objects.select_related("content_type"))
+
+
+def held_permissions(user: User) -> set[Permission]:
+    """Return the permissions of an account, even while it is disabled.
+
+    A page that checks several actions prefetches the relations of the account.
+    """
+    of_groups = (group.permissions.all() for group in user.groups.all())
+    return set(user.user_permissions.all()).union(*of_groups)
 
 
 def names_of(permissions: Iterable[Permission]) -> set[str]:
@@ -48,8 +56,7 @@ def may_change_group(granter: User | AnonymousUser, group: Group) -> bool:
 
     A login through OpenID Connect finds groups by name, so that a name also grants permissions.
     """
-    permissions = group.permissions.select_related("content_type")
-    return not beyond(granter, names_of(permissions))
+    return not beyond(granter, names_of(group.permissions.all()))
 
 
 class GrantingForm(ModelForm):

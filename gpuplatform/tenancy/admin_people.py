@@ -10,7 +10,7 @@ from django.contrib.auth.admin import GroupAdmin, UserAdmin
 from django.contrib.auth.forms import AdminPasswordChangeForm, AdminUserCreationForm
 from django.contrib.auth.models import Group, User
 from django.db import transaction
-from django.db.models import Count, QuerySet
+from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
@@ -32,6 +32,7 @@ from gpuplatform.tenancy.admin_grants import (
     may_change_account,
     may_change_group,
     with_granter,
+    with_permissions,
 )
 from gpuplatform.tenancy.groups import StaffGroup
 from gpuplatform.tenancy.models import ApiToken
@@ -141,7 +142,7 @@ class PersonForm(GrantingForm):
         super().__init__(*args, **kwargs)
         field = self.fields.get("user_permissions")
         if isinstance(field, PermissionsField):
-            field.offer(self.instance.user_permissions.all() if self.instance.pk else None)
+            field.offer(self.instance.user_permissions.all() if self.instance.pk else ())
 
 
 class ActiveFilter(YesNoFilter):
@@ -275,7 +276,13 @@ class PersonAdmin(PlatformModelAdmin, PeopleAdmin):
 
     @override
     def get_queryset(self, request: HttpRequest) -> QuerySet[User]:
-        return super().get_queryset(request).prefetch_related("groups", "user_permissions")
+        return (
+            super()
+            .get_queryset(request)
+            .prefetch_related(
+                with_permissions("groups__permissions"), with_permissions("user_permissions")
+            )
+        )
 
 
 class GroupForm(GrantingForm):
@@ -291,7 +298,7 @@ class GroupForm(GrantingForm):
         super().__init__(*args, **kwargs)
         field = self.fields.get("permissions")
         if isinstance(field, PermissionsField):
-            field.offer(self.instance.permissions.all() if self.instance.pk else None)
+            field.offer(self.instance.permissions.all() if self.instance.pk else ())
 
 
 class PlatformGroupAdmin(PlatformModelAdmin, GroupAdmin):
@@ -318,9 +325,9 @@ class PlatformGroupAdmin(PlatformModelAdmin, GroupAdmin):
         return with_granter(super().get_form(request, *args, **kwargs), request.user)
 
     @admin.display(description="Permissions")
-    def summary(self, row: Any) -> str:
+    def summary(self, row: Group) -> str:
         """Return the summary of a built-in group, or the number of permissions."""
-        return _summary(row) or counted(row.permission_count, "permission")
+        return _summary(row) or counted(len(row.permissions.all()), "permission")
 
     @admin.display(description="Users")
     def people(self, row: Group) -> str:
@@ -345,8 +352,8 @@ class PlatformGroupAdmin(PlatformModelAdmin, GroupAdmin):
 
     @override
     def get_queryset(self, request: HttpRequest) -> QuerySet[Group]:
-        rows: QuerySet[Group] = super().get_queryset(request).prefetch_related("user_set")
-        return rows.annotate(permission_count=Count("permissions"))
+        rows: QuerySet[Group] = super().get_queryset(request)
+        return rows.prefetch_related("user_set", with_permissions("permissions"))
 
 
 admin.site.unregister([User, Group])

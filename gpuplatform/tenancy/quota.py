@@ -10,13 +10,15 @@ counted for it.
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from django.db import connection
+from django.db.models import Count, Q, QuerySet, Value
 
 from gpuplatform.errors import FieldError, InvariantBroken, QuotaExceeded, QuotaShortage
 from gpuplatform.tenancy.models import Tenant
 from gpuplatform.tenancy.phases import TenantPhase
+from gpuplatform.tenancy.resources import Resource
 
 
 class Usage(NamedTuple):
@@ -36,11 +38,15 @@ class QuotaRequest:
     count: Callable[[], Usage]
 
 
-Usages: TypeAlias = Mapping[str, Usage]
-"""The use of resources by name. A resource that is not used can be absent."""
+class UsageQuery(NamedTuple):
+    """A query with the columns tenant, resource, `used` and `releasing`."""
 
-UsageReader: TypeAlias = Callable[[Collection[int]], Mapping[int, Usages]]
-"""Returns the use of resources by tenants, by the id of the tenant."""
+    sql: str
+    values: Sequence[Any]
+
+
+UsageQueries: TypeAlias = Callable[[Collection[int]], Iterable[UsageQuery]]
+"""Returns the queries for the use of resources by tenants, whose ids are not empty."""
 
 _LOCK: Final = "SELECT phase FROM tenancy_tenant WHERE id = %s FOR NO KEY UPDATE"
 _LIMITS: Final = (
@@ -49,17 +55,17 @@ _LIMITS: Final = (
 """Part of each accepted request and of each grant. The compilation of querysets would take most of
 their time."""
 
-_READERS: Final[dict[str, UsageReader]] = {}
+_USED: Final[dict[str, UsageQueries]] = {}
 _CHANGED: Final[dict[str, Callable[[int], None]]] = {}
 
 
-def register_usage(app: str, reader: UsageReader) -> None:
-    """Register the function that counts the resources of an app.
+def register_usage(app: str, queries: UsageQueries) -> None:
+    """Register the queries that count the resources of an app.
 
     Raises:
         InvariantBroken: If the app has registered another one.
     """
-    if _READERS.setdefault(app, reader) is not reader:
+    if _USED.setdefault(app, queries) is not queries:
         msg = f"the use of the resources of {app} is registered twice"
         raise InvariantBroken(msg)
 
@@ -76,15 +82,43 @@ def limits_changed(tenant: int) -> None:
 
 
 def usage_of(tenants: Collection[int]) -> dict[int, dict[str, Usage]]:
-    """Return the use of all resources by tenants, by the id of the tenant.
+    """Return the use of all resources by tenants, by the id of the tenant. Runs one query.
 
     Resources that a tenant does not use are absent.
     """
     found: dict[int, dict[str, Usage]] = {tenant: {} for tenant in tenants}
-    for reader in _READERS.values():
-        for tenant, usages in reader(tenants).items():
-            found[tenant].update({name: one for name, one in usages.items() if one.used})
+    queries = [one for queries in _USED.values() for one in queries(tenants)] if found else []
+    if not queries:
+        return found
+    sql = " UNION ALL ".join(f"SELECT * FROM ({one.sql}) AS counted" for one in queries)  # noqa: S608 - constants and Django's
+    with connection.cursor() as cursor:
+        cursor.execute(sql, [value for one in queries for value in one.values])
+        for tenant, resource, used, releasing in cursor.fetchall():
+            if used:
+                found[tenant][resource] = Usage(int(used), int(releasing))
     return found
+
+
+def usage_query(
+    rows: QuerySet[Any], resource: Resource, *, releasing: Q | None = None
+) -> UsageQuery:
+    """Return the query that counts rows by tenant, and those that match `releasing`."""
+    is_releasing = Value(0) if releasing is None else Count("pk", filter=releasing)
+    counts = (
+        rows.order_by()
+        .values("tenant_id")
+        .annotate(resource=Value(resource.value), used=Count("pk"), releasing=is_releasing)
+    )
+    columns = counts.values_list("tenant_id", "resource", "used", "releasing")
+    return UsageQuery(*columns.query.sql_with_params())
+
+
+def usage_for(query: UsageQuery) -> Usage:
+    """Return what a query for one tenant and one resource finds."""
+    with connection.cursor() as cursor:
+        cursor.execute(*query)
+        row = cursor.fetchone()
+    return Usage(*row[2:]) if row else Usage()
 
 
 def limits_of(tenant: int) -> dict[str, int]:

@@ -37,11 +37,6 @@ def spec_resource(spec_name: str) -> str:
     return f"{_SPEC_PREFIX}{spec_name}"
 
 
-def is_of_gpus(resource: str) -> bool:
-    """Return whether a resource counts GPUs, of all GPU specs or of one."""
-    return resource == Resource.GPUS or resource.startswith(_SPEC_PREFIX)
-
-
 def limit_error(name: str, hard: int) -> str:
     """Return the error of a limit, or an empty string if it is valid."""
     if name in _WITHOUT_OBJECTS:

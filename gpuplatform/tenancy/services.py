@@ -12,7 +12,6 @@ from typing import Final
 
 from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
-from django.db.models import Count
 from django.db.models.functions import Now
 
 from gpuplatform import clock
@@ -24,10 +23,12 @@ from gpuplatform.tenancy.permissions import Role
 from gpuplatform.tenancy.quota import (
     QuotaRequest,
     Usage,
+    UsageQuery,
     change_turn,
     limits_changed,
     limits_of,
     quota_check,
+    usage_query,
 )
 from gpuplatform.tenancy.resources import Resource
 from gpuplatform.tenancy.token_lookup import token_with_digest, tokens_active
@@ -79,11 +80,10 @@ def tenant_limits_replace(tenant: Tenant, limits: Mapping[str, int]) -> bool:
     return True
 
 
-def tokens_used(tenants: Collection[int]) -> dict[int, dict[str, Usage]]:
-    """Return the number of active tokens by tenant."""
-    rows = ApiToken.objects.filter(tokens_active(), tenant__in=tenants).order_by()
-    counts = rows.values_list("tenant_id").annotate(Count("id"))
-    return {tenant: {Resource.TOKENS: Usage(number)} for tenant, number in counts}
+def tokens_used(tenants: Collection[int]) -> list[UsageQuery]:
+    """Return the query for the number of active tokens."""
+    rows = ApiToken.objects.filter(tokens_active(), tenant__in=tenants)
+    return [usage_query(rows, Resource.TOKENS)]
 
 
 def member_set(*, tenant: Tenant, user: User | None, group: str, role: Role) -> Membership:

@@ -84,7 +84,7 @@ def _all_facts(row: Function, spec: FunctionSpec) -> Iterable[Fact]:
 def _facts(row: Function) -> Iterable[Fact]:
     """Yield the declaration and the current numbers of a function."""
     recent = recent_outcomes([row.pk]).get(row.pk, RecentOutcomes())
-    yield spec_fact(row.spec_name)
+    yield spec_fact(row.spec_name, row.spec_row)
     yield Fact("Image", visible(str(row.spec.get("image", ""))))
     yield secrets_fact(row.spec)
     yield Fact("Backlog", str(current_backlog(row)))

@@ -24,6 +24,7 @@ from gpuplatform.adminkit.lists.filters import (
     TenantFilter,
 )
 from gpuplatform.adminkit.lists.model_admin import column
+from inventory.selectors import spec_row
 from serverless.admin.actions import FUNCTION_ACTIONS
 from serverless.admin.function_detail import HEALTHY_PHASES, function_detail, success_rate
 from serverless.admin.lines import failure_title
@@ -115,7 +116,7 @@ class FunctionAdmin(MirrorAdmin):
     @override
     def get_queryset(self, request: HttpRequest) -> QuerySet[Function]:
         rows: QuerySet[Function] = super().get_queryset(request)
-        return with_oldest(rows)
+        return with_oldest(rows).annotate(spec_row=spec_row())  # type: ignore[no-redef]  # declared
 
     @override
     def line(self, row: Function) -> RelatedRow:

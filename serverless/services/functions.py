@@ -21,7 +21,7 @@ from gpuplatform.operations.services import (
 )
 from gpuplatform.operations.versions import IF_MATCH, stale
 from gpuplatform.tenancy.models import Tenant
-from gpuplatform.tenancy.quota import QuotaRequest, Usage, quota_check
+from gpuplatform.tenancy.quota import QuotaRequest, Usage, quota_check, usage_for
 from gpuplatform.tenancy.resources import Resource
 from inventory.selectors import spec_requested
 from serverless.core.spec import FunctionSpec
@@ -44,7 +44,7 @@ def function_create(*, tenant: Tenant, body: FunctionCreate) -> Accepted:
     """
 
     def count() -> Usage:
-        return functions_used([tenant.pk]).get(tenant.pk, Usage())
+        return usage_for(functions_used([tenant.pk]))
 
     def prepare(operation: Operation) -> int:
         quota_check(tenant, operation.limits, [QuotaRequest(Resource.FUNCTIONS, 1, count)])

@@ -1,8 +1,9 @@
 """The parts of the pages of stock units and active units."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
+from django.db.models import Q
 from django.utils.safestring import SafeString
 
 from gpuplatform.adminkit.actions.mirrors import (
@@ -37,11 +38,10 @@ from gpuplatform.lifecycle.conditions import DEGRADED
 from gpuplatform.workloads.start_steps import StartStep, steps_in
 from inventory.admin import spec_fact
 from inventory.models import Node
-from units.group_members import first_members
 from units.models import ActiveUnit, GpuUnit, StockUnit, UnitGroup, UnitHistory
 from units.phases import STOCK_NAMESPACE, UnitPhase, UnitRole
 from units.selectors import history_of, stock_state
-from units.waiting_units import preemption_notices, preemption_text
+from units.waiting_units import preemption_text
 
 HEALTHY_PHASES: Final = frozenset({UnitPhase.READY, UnitPhase.STOPPED, UnitPhase.SUCCEEDED})
 """Phases that need no explanation."""
@@ -51,6 +51,7 @@ MODELS: Final[Mapping[UnitRole, type[GpuUnit]]] = {
 }
 """The model whose pages show the units of a role."""
 SHOWN_STEPS: Final = 8
+SHOWN_HISTORY: Final = 20
 _STEP_LABELS: Final[Mapping[StartStep, str]] = {
     StartStep.GPU: "GPU",
     StartStep.IMAGE_PULL: "image pull",
@@ -82,23 +83,21 @@ def unit_line(unit: GpuUnit) -> RelatedRow:
     )
 
 
-def node_urls(names: Collection[str]) -> dict[str, str]:
-    """Return the URL of the page of each node that exists, by name. Runs at most one query."""
-    wanted = set(names) - {""}
-    known = Node.objects.filter(name__in=wanted).only("name") if wanted else ()
-    return {node.name: page_url(node) for node in known}
+def node_url(unit: GpuUnit) -> str:
+    """Return the URL of the page of the node of a unit, or an empty string if it has none."""
+    return page_url(Node(pk=unit.node_row)) if unit.node_row else ""
 
 
 def unit_facts(unit: GpuUnit) -> Iterable[Fact]:
     """Yield the facts of a unit."""
-    yield spec_fact(unit.spec_name)
+    yield spec_fact(unit.spec_name, unit.spec_row)
     yield Fact("Image", shortened(unit.image, 512) or PLACEHOLDER_IMAGE)
     yield secrets_fact(unit.spec)
     yield Fact("GPUs", gpu_value(unit.gpu, unit.resource_name))
     yield Fact("Further resources", resources_value(field(unit.spec, "resources")))
     yield Fact("CPU", _spec_value(unit, "cpu"))
     yield Fact("Memory", _spec_value(unit, "memory"))
-    yield Fact("Node", visible(unit.node), node_urls({unit.node}).get(unit.node, ""))
+    yield Fact("Node", visible(unit.node), node_url(unit))
     if unit.role == UnitRole.STOCK:
         yield Fact("State", stock_state(unit).value if not unit.deleted_at else "")
         yield Fact("Index in batch", str(unit.ordinal or ""))
@@ -124,18 +123,15 @@ def unit_facts(unit: GpuUnit) -> Iterable[Fact]:
 def _group_facts(unit: GpuUnit) -> Iterator[Fact]:
     """Yield the group of a unit and its rank, with a link to the page of the group."""
     if unit.group_name:
-        first = first_members().filter(namespace=unit.namespace, group_name=unit.group_name)
-        pk = first.values_list("pk", flat=True).first()
-        url = page_url(UnitGroup(pk=pk)) if pk else ""
+        url = page_url(UnitGroup(pk=unit.group_row)) if unit.group_row else ""
         yield Fact("Group", f"{visible(unit.group_name)}, rank {unit.group_rank}", url)
 
 
 def _preemption_facts(unit: GpuUnit) -> Iterator[Fact]:
     yield Fact("Priority", str(unit.priority) if unit.priority else "")
     yield Fact("Preemptible", "yes" if unit.is_preemptible else "")
-    notice = preemption_notices([unit.pk]).get(unit.pk) if unit.is_preemptible else None
-    if notice is not None:
-        yield Fact("Preemption notice", preemption_text(notice.stops_at))
+    if unit.preempted_at is not None:
+        yield Fact("Preemption notice", preemption_text(unit.preempted_at))
 
 
 def _start_facts(unit: GpuUnit) -> Iterator[Fact]:
@@ -146,10 +142,18 @@ def _start_facts(unit: GpuUnit) -> Iterator[Fact]:
         yield Fact(f"Start: {_STEP_LABELS[step.step]}", text)
 
 
-def unit_steps(unit: GpuUnit) -> Iterator[Step]:
+def shown_history(unit: GpuUnit) -> list[UnitHistory]:
+    """Return the oldest and the newest changes of a unit, newest first. Runs one query."""
+    changes = history_of(unit)
+    oldest = changes.order_by("id").values("pk")[:SHOWN_STEPS]
+    newest = changes.values("pk")[:SHOWN_HISTORY]
+    return list(changes.filter(Q(pk__in=oldest) | Q(pk__in=newest)))
+
+
+def unit_steps(unit: GpuUnit, history: Sequence[UnitHistory]) -> Iterator[Step]:
     """Yield the phases until the unit was first ready, then its current failure if it has one."""
     is_settled = is_healthy(unit, HEALTHY_PHASES) or unit.deleted_at
-    for row in history_of(unit).order_by("id")[:SHOWN_STEPS]:
+    for row in list(reversed(history))[:SHOWN_STEPS]:
         text = message_or_reason(row.reason, row.message)
         yield Step(phase_title(row.phase), row.at, phase_shape(row.phase), text)
         if row.phase == UnitPhase.READY:
@@ -193,8 +197,10 @@ def unit_comparisons(unit: GpuUnit) -> Iterator[Comparison]:
 def counterparts(unit: GpuUnit) -> list[GpuUnit]:
     """Return the source stock of an active unit, or the unit that consumed a stock unit."""
     if unit.role == UnitRole.STOCK:
-        return list(GpuUnit.objects.filter(uid=unit.consumed_by).exclude(uid=""))
-    known = list(GpuUnit.objects.filter(uid=unit.source_uid).exclude(uid=""))
+        consumers = GpuUnit.objects.filter(uid=unit.consumed_by)
+        return list(consumers) if unit.consumed_by else []
+    of_uid = GpuUnit.objects.filter(uid=unit.source_uid)
+    known = list(of_uid) if unit.source_uid else []
     if known or not unit.source_name:
         return known
     named = GpuUnit.objects.filter(

@@ -24,6 +24,7 @@ from gpuplatform.operations.admin import operations_of
 from gpuplatform.operations.admin_actions import service_call
 from gpuplatform.tenancy.selectors import tenant_of
 from inventory.admin import spec_fact
+from inventory.selectors import spec_row
 from units.admin.detail import unit_line
 from units.admin.group_panel import group_panel
 from units.admin.queue import queue_facts
@@ -31,7 +32,7 @@ from units.core.groups import member_name
 from units.core.names import object_name
 from units.group_members import UnitGroupState, first_members, group_states
 from units.models import GpuUnit, UnitGroup
-from units.phases import UnitPhase
+from units.phases import UnitPhase, UnitReason
 from units.services.group_runs import group_start, group_stop
 from units.services.groups import group_request_deletion
 from units.services.names import GROUP_KIND
@@ -191,6 +192,7 @@ class UnitGroupAdmin(ActionAdmin):
         """Return any unit of a group, even of a deleted one: operations link to its first unit."""
         is_id = object_id.isascii() and object_id.isdecimal() and len(object_id) < MAX_ID_DIGITS
         rows = UnitGroup.objects.exclude(group_name="").select_related("operation", "tenant")
+        rows = rows.annotate(spec_row=spec_row())  # type: ignore[no-redef]  # declared
         return rows.filter(pk=int(object_id)).first() if is_id else None
 
     @override
@@ -216,9 +218,11 @@ class UnitGroupAdmin(ActionAdmin):
     @override
     def detail(self, row: GpuUnit) -> Detail:
         group = _state(row)
+        waiting = [one for one in group.members if one.waits_since is not None]
+        is_barred = any(one.reason == UnitReason.WAITING_FOR_QUOTA for one in waiting)
         facts = [
-            *queue_facts(row),
-            spec_fact(row.spec_name),
+            *(queue_facts(row, is_barred=is_barred) if waiting else ()),
+            spec_fact(row.spec_name, row.spec_row),
             Fact("Units", f"{_ready(row)} ready"),
             Fact("Tenant", visible(row.tenant.name) if row.tenant else ""),
             Fact("Namespace", visible(row.namespace)),

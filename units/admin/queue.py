@@ -26,8 +26,8 @@ from gpuplatform.operations.registry import QueuePlace
 from units.admin.detail import unit_url
 from units.models import ActiveUnit, CapacityRequest, GpuUnit
 from units.phases import QUEUE_CAUSES, QueueCause, UnitPhase
-from units.queue_entries import causes_of_requests
-from units.waiting import OPEN, hold_ends_at, places_in, queued_specs
+from units.queue_entries import causes_of, causes_of_requests
+from units.waiting import OPEN, hold_ends_at, place_of, places_in
 
 UNKNOWN_PLACE: Final = QueuePlace(0, None)
 
@@ -40,15 +40,19 @@ def estimate_text(place: QueuePlace) -> str:
     return low if low == high else f"{low} to {high}"
 
 
-def queue_facts(unit: GpuUnit) -> Sequence[Fact]:
-    """Return the facts of a unit that waits for capacity: its place, the cause, and its end."""
+def queue_facts(unit: GpuUnit, *, is_barred: bool) -> Sequence[Fact]:
+    """Return the facts of a unit that waits for capacity: its place, the cause, and its end.
+
+    `is_barred` is whether it waits because of a limit of its tenant.
+    """
     about = Q(unit=unit) | Q(operation=unit.operation_id)  # A group has one request.
     rows = CapacityRequest.objects.filter(OPEN, about).select_related("operation")
     request = rows.first()
     if request is None:
         return ()
-    place = places_in([request.spec_name]).get(request.pk, UNKNOWN_PLACE)
-    cause = causes_of_requests([request])[request.pk]
+    place = place_of(request) or UNKNOWN_PLACE
+    name = request.spec_name
+    cause = QueueCause.WAITING_FOR_QUOTA if is_barred else causes_of([name])[name]
     explained = QUEUE_CAUSES[cause]
     return (
         Fact("Queue position", f"{place.position}, {place.ahead} ahead"),
@@ -126,7 +130,7 @@ def _places(request: HttpRequest) -> Mapping[int, QueuePlace]:
     """Return the places of all open requests, which are determined once per HTTP request."""
     found: Mapping[int, QueuePlace] | None = request.__dict__.get("queue_places")
     if found is None:
-        request.__dict__["queue_places"] = found = places_in(queued_specs())
+        request.__dict__["queue_places"] = found = places_in()
     return found
 
 
@@ -189,9 +193,8 @@ class CapacityRequestAdmin(ActionAdmin):
 
     @override
     def get_queryset(self, request: HttpRequest) -> QuerySet[CapacityRequest]:
-        """Return the open requests in the order of the queues."""
-        rows: QuerySet[CapacityRequest] = super().get_queryset(request).filter(OPEN)
-        return rows.select_related("unit", "tenant", "operation")
+        """Return the open requests without an order, for which each page would read the queues."""
+        return CapacityRequest.objects.filter(OPEN).select_related("unit", "tenant", "operation")
 
     @override
     def get_ordering(self, request: HttpRequest) -> tuple[Any, ...]:

@@ -264,7 +264,7 @@ def _misfit(row: GpuSpec) -> Panel | None:
 
 def _withheld(row: GpuSpec) -> Panel | None:
     """Return the number of withheld stock units, with the states of their nodes."""
-    text = withheld_text(stock_withheld(row.name))
+    text = withheld_text(stock_withheld(row.name)) if _counts_of(row).withheld else ""
     if not text:
         return None
     return Panel(
@@ -283,11 +283,14 @@ def _not_ready(row: GpuSpec) -> Iterable[Related]:
         UnitRole.ACTIVE: "Units that are not ready",
     }
     unhealthy = [phase for phase in UnitPhase if phase not in HEALTHY_PHASES]
+    live = GpuUnit.objects.filter(
+        spec_name=row.name, deleted_at__isnull=True, phase__in=unhealthy
+    ).order_by("-id")
+    stock, active = (live.filter(role=role)[:SHOWN_UNITS] for role in titles)
+    found = list(stock.union(active, all=True).order_by("-id"))
     for role, title in titles.items():
-        live = GpuUnit.objects.filter(role=role, spec_name=row.name, deleted_at__isnull=True)
-        newest = live.filter(phase__in=unhealthy).select_related("tenant").order_by("-id")
         url = f"{list_url(MODELS[role])}?spec={row.name}"
-        yield Related(title, [unit_line(unit) for unit in newest[:SHOWN_UNITS]], url)
+        yield Related(title, [unit_line(unit) for unit in found if unit.role == role], url)
 
 
 def _batches(row: GpuSpec) -> Iterable[int]:

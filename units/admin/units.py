@@ -5,8 +5,9 @@ from dataclasses import replace
 from typing import Any, ClassVar, Final
 
 from django.contrib import admin
-from django.db.models import Case, Exists, F, Q, QuerySet, Value, When
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.core.exceptions import PermissionDenied
+from django.db.models import Case, Exists, F, OuterRef, Q, QuerySet, Subquery, Value, When
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from typing_extensions import override
@@ -37,15 +38,17 @@ from gpuplatform.planning.ownership import UNIT_LABEL
 from gpuplatform.reconciliation.inspection import Subject
 from gpuplatform.workloads.causes import StartupCause
 from inventory.models import Node
-from inventory.selectors import is_spec_catalogued
+from inventory.selectors import is_spec_catalogued, spec_row
 from units.admin.actions import SEED, STOCK_ACTIONS, UNIT_ACTIONS
 from units.admin.detail import (
     HEALTHY_PHASES,
     MODELS,
+    SHOWN_HISTORY,
     change_line,
     counterparts,
     hand_over,
-    node_urls,
+    node_url,
+    shown_history,
     unit_badge,
     unit_comparisons,
     unit_facts,
@@ -58,20 +61,20 @@ from units.admin.drain_parts import notice_facts
 from units.admin.queue import queue_facts
 from units.core.child import kind_of
 from units.core.names import object_name
+from units.group_members import first_member
 from units.models import ActiveUnit, GpuUnit, StockUnit
 from units.phases import UNIT_REASONS, UnitPhase, UnitReason, UnitRole
+from units.quota_waits import units_barred
 from units.selectors import (
     StockState,
-    history_of,
     stock_in,
 )
 from units.tenant_usage import TenantUsage, usage_by_tenant
 from units.waiting_display import show_waiting
-from units.waiting_units import with_waits
+from units.waiting_units import preemption_time, with_waits
 
 MAX_SEEDED_UNITS: Final = 50
 """Maximum number of units on the page of a seeding."""
-SHOWN_HISTORY: Final = 20
 
 STATE_SHAPES: Final = {
     StockState.STARTING: Shape.PROGRESS,
@@ -121,9 +124,8 @@ NodeFilter = recent_values("node", "node")
 
 def _node(row: Any) -> SafeString | str:
     """Return the name of the node of a row, as a link to its page."""
-    if not row.node_url:
-        return visible(row.node)
-    return format_html('<a href="{}">{}</a>', row.node_url, visible(row.node))
+    url = node_url(row)
+    return format_html('<a href="{}">{}</a>', url, visible(row.node)) if url else visible(row.node)
 
 
 class UnitAdmin(ResourceAdmin):
@@ -145,18 +147,15 @@ class UnitAdmin(ResourceAdmin):
     @override
     def get_queryset(self, request: HttpRequest) -> QuerySet[GpuUnit]:
         rows: QuerySet[GpuUnit] = super().get_queryset(request)
+        node = Node.objects.filter(name=OuterRef("node")).values("pk")
         marked = rows.annotate(  # type: ignore[no-redef]  # declared
-            is_spec_catalogued=is_spec_catalogued()
+            is_spec_catalogued=is_spec_catalogued(), spec_row=spec_row(), node_row=Subquery(node)
         )
         return marked.filter(role=self.role).select_related("claimed_by")
 
     @override
     def annotate_rows(self, request: HttpRequest, rows: Sequence[Any]) -> None:
-        """Set the URL of the page of its node on each row, with one query."""
         super().annotate_rows(request, rows)
-        urls = node_urls({row.node for row in rows})
-        for row in rows:
-            row.node_url = urls.get(row.node, "")
         show_waiting(rows)
 
     @override
@@ -185,18 +184,25 @@ class UnitAdmin(ResourceAdmin):
     @override
     def detail(self, row: GpuUnit) -> Detail:
         others = counterparts(row)
-        waits = queue_facts(row) if row.waits_since is not None else ()
+        barred = units_barred([row])
+        is_waiting = row.waits_since is not None
+        waits = queue_facts(row, is_barred=row.pk in barred) if is_waiting else ()
         comparisons = list(unit_comparisons(row))
-        show_waiting([row])
+        show_waiting([row], barred)
+        history = shown_history(row)
         detail = self.resource_detail(
             row,
             facts=(*notice_facts(row), *waits, *unit_facts(row), *warm_start(row, others)),
-            steps=(*operation_steps(row.operation), *hand_over(row, others), *unit_steps(row)),
+            steps=(
+                *operation_steps(row.operation),
+                *hand_over(row, others),
+                *unit_steps(row, history),
+            ),
             comparisons=comparisons,
             related=[
                 Related(self.related_title, [unit_line(one) for one in others]),
                 operations_of(GPU_UNIT.kind, row.pk, row.operation_id, row.claimed_by_id),
-                Related("History", [change_line(one) for one in history_of(row)[:SHOWN_HISTORY]]),
+                Related("History", [change_line(one) for one in history[:SHOWN_HISTORY]]),
             ],
         )
         return replace(detail, badge=unit_badge(row))
@@ -315,8 +321,10 @@ class ActiveUnitAdmin(UnitAdmin):
     def get_queryset(self, request: HttpRequest) -> QuerySet[GpuUnit]:
         rows = super().get_queryset(request)
         waits = Q(waits_since__isnull=False, deletion_requested_at__isnull=True)
-        return with_waits(rows).annotate(
-            tab=Case(When(waits, then=Value(WaitTabs.waiting[0])), default=F("phase"))
+        return with_waits(rows).annotate(  # type: ignore[no-redef]  # declared
+            tab=Case(When(waits, then=Value(WaitTabs.waiting[0])), default=F("phase")),
+            group_row=Case(When(~Q(group_name=""), then=Subquery(first_member()))),
+            preempted_at=Case(When(is_preemptible=True, then=Subquery(preemption_time()))),
         )
 
     @override
@@ -328,8 +336,13 @@ class ActiveUnitAdmin(UnitAdmin):
     @override
     def page(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Return the page of a unit, or redirect to the page of stock, which has the same kind."""
-        stock = self._stock(object_id)
-        return HttpResponseRedirect(unit_url(stock)) if stock else super().page(request, object_id)
+        try:
+            return super().page(request, object_id)
+        except (Http404, PermissionDenied):
+            stock = self._stock(object_id)
+            if stock is None:
+                raise
+            return HttpResponseRedirect(unit_url(stock))
 
     def _stock(self, object_id: str) -> GpuUnit | None:
         if not (object_id.isascii() and object_id.isdecimal() and len(object_id) < 19):
@@ -347,7 +360,7 @@ class ActiveUnitAdmin(UnitAdmin):
     def steps_of_object(self, row_id: int) -> Sequence[Step]:
         """Return the timeline of an active unit; the page of a seeding has progress instead."""
         unit = GpuUnit.objects.filter(pk=row_id, role=UnitRole.ACTIVE).first()
-        return list(unit_steps(unit)) if unit else ()
+        return list(unit_steps(unit, shown_history(unit))) if unit else ()
 
     @override
     def subject_of_object(self, request: HttpRequest, row_id: int) -> Subject | None:

@@ -13,11 +13,11 @@ from gpuplatform.operations.models import Operation
 from gpuplatform.tenancy.phases import TenantPhase
 from gpuplatform.tenancy.quota import (
     QuotaRequest,
-    Usage,
     limits_of,
     quota_check,
     quota_exceeded,
     tenant_lock,
+    usage_for,
 )
 from gpuplatform.tenancy.resources import Resource, spec_resource
 from units.gpu_usage import GpuCount, gpus_counted, units_counted
@@ -93,11 +93,11 @@ def check_units(operation: Operation, number: int, *, is_worker: bool = False) -
     """
     tenant = operation.tenant
 
-    def count(resource: Resource) -> Usage:
-        return units_counted([tenant.pk])[tenant.pk].get(resource, Usage())
-
     resources = (Resource.UNITS, Resource.WORKERS) if is_worker else (Resource.UNITS,)
-    requests = [QuotaRequest(resource, number, partial(count, resource)) for resource in resources]
+    requests = [
+        QuotaRequest(one, number, partial(usage_for, units_counted([tenant.pk], one)))
+        for one in resources
+    ]
     quota_check(tenant, operation.limits, requests)
 
 

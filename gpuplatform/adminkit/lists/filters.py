@@ -143,9 +143,8 @@ class RecentValuesFilter(MultipleChoiceFilter):
 
     @override
     def lookups(self, request: HttpRequest, model_admin: ModelAdmin) -> list[tuple[str, str]]:
-        recent = model_admin.get_queryset(request).order_by("-pk")[:RECENT_ROWS]
-        rows = recent.values_list(*self.fields)
-        found = {value for row in set(rows) for value in row if value}
+        recent = _recent_values(request, model_admin)
+        found = set().union(*(recent[field] for field in self.fields))
         offered = sorted(found | set(self.chosen()))
         return (
             _reason_choices(offered) if self.are_reasons else [(value, value) for value in offered]
@@ -164,6 +163,24 @@ class RecentValuesFilter(MultipleChoiceFilter):
         for field in self.fields:
             condition |= Q(**{f"{field}__in": chosen} if len(chosen) > 1 else {field: chosen[0]})
         return queryset.filter(condition)
+
+
+def _recent_values(request: HttpRequest, page: ModelAdmin) -> Mapping[str, set[Any]]:
+    """Return the values in the newest rows by field, for all filters of a list.
+
+    They are read once for each HTTP request, with one query.
+    """
+    read: dict[ModelAdmin, dict[str, set[Any]]] = request.__dict__.setdefault("recent_values", {})
+    if page not in read:
+        filters = (one for one in page.get_list_filter(request) if isinstance(one, type))
+        recent = [one for one in filters if issubclass(one, RecentValuesFilter)]
+        fields = sorted({field for one in recent for field in one.fields})
+        newest = page.get_queryset(request).order_by("-pk")[:RECENT_ROWS]
+        rows = set(newest.values_list(*fields))
+        read[page] = {
+            field: {row[place] for row in rows if row[place]} for place, field in enumerate(fields)
+        }
+    return read[page]
 
 
 def _reason_choices(values: Sequence[str]) -> list[tuple[str, str]]:

@@ -100,7 +100,8 @@ class CappedPaginator(RowPaginator):
 
     @cached_property
     def _counted(self) -> int:
-        return self.object_list.order_by()[: COUNT_CAP + 1].count()
+        # A count of other columns would compute their annotations for each row.
+        return self.object_list.order_by().values("pk")[: COUNT_CAP + 1].count()
 
     @cached_property
     @override

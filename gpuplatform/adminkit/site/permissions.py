@@ -1,6 +1,6 @@
 """A form field for permissions: a checkbox for each permission, grouped by model."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import reduce
 from operator import or_
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -46,12 +46,14 @@ class PermissionsField(MultipleModelChoiceField):
     def __init__(self, **options: Any) -> None:
         super().__init__(Permission.objects.none(), required=False, **options)
 
-    def offer(self, held: QuerySet[Permission] | None) -> None:
+    def offer(self, held: Iterable[Permission]) -> None:
         """Offer the permissions that pages check; `held` are the current permissions."""
-        conditions = [_of_model(label, verbs) for label, (_, verbs) in _offered().items()]
-        offered = Permission.objects.filter(reduce(or_, conditions)).select_related("content_type")
-        self.queryset = offered
-        self._hidden = [] if held is None else list(held.exclude(pk__in=offered))
+        offered = _offered()
+        conditions = [_of_model(label, verbs) for label, (_, verbs) in offered.items()]
+        self.queryset = Permission.objects.filter(reduce(or_, conditions)).select_related(
+            "content_type"
+        )
+        self._hidden = [one for one in held if _verb_of(one) not in _verbs(offered, one)]
 
     @override
     def clean(self, value: Any) -> Any:
@@ -71,6 +73,20 @@ def _offered() -> dict[str, tuple[str, dict[str, str]]]:
         title = str(capfirst(page.opts.verbose_name_plural))
         found[page.opts.label_lower] = (title, dict(labels))
     return found
+
+
+def _verb_of(permission: Permission) -> str:
+    """Return the verb of a permission of a model, such as `view`, or an empty string."""
+    verb, _, model = permission.codename.partition("_")
+    return verb if model == permission.content_type.model else ""
+
+
+def _verbs(
+    offered: Mapping[str, tuple[str, dict[str, str]]], permission: Permission
+) -> Collection[str]:
+    """Return the verbs that the page of the model of a permission checks."""
+    _title, verbs = offered.get(_model_of(permission), ("", {}))
+    return verbs
 
 
 def _verb_position(permission: Permission) -> int:
