@@ -133,7 +133,7 @@ class OpenRequest(NamedTuple):
 
 
 class Position(NamedTuple):
-    """The position of an open request among those of its GPU spec, starting at 1."""
+    """The position of an open request in the queue of its GPU spec, starting at 1."""
 
     number: int
     spec_name: str

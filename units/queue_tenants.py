@@ -62,7 +62,7 @@ def queue_tenants(tenants: Collection[int], spec_name: str) -> dict[int, QueueTe
 def waiting_tenants(spec_names: Collection[str] | None) -> dict[str, dict[int, QueueTenant]]:
     """Return the tenants that have open requests of GPU specs, by GPU spec. Runs one query.
 
-    `None` means all GPU specs. The values are those of `queue_tenants`.
+    `None` means all GPU specs. The values are the same as of `queue_tenants`.
     """
     names = None if spec_names is None else list(spec_names)
     return _read(_WAITING, {"names": names})

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Final
 
 from django import forms
 from django.contrib.auth.models import AnonymousUser, Group, Permission, User
-from django.db.models import Prefetch, QuerySet
+from django.db.models import QuerySet
 from typing_extensions import override
 
 from gpuplatform.adminkit.lists.model_admin import ModelForm
@@ -18,9 +18,9 @@ BEYOND_OWN: Final = "Contains permissions that you do not have: {}."
 _SHOWN: Final = 5
 
 
-def with_permissions(relation: str) -> "Prefetch[str, QuerySet[Permission], str]":
-    """Return the prefetch of a relation to permissions, with the models of their names."""
-    return Prefetch(relation, Permission.objects.select_related("content_type"))
+def permissions_with_models() -> QuerySet[Permission]:
+    """Return all permissions with the models that their names contain, for prefetches."""
+    return Permission.objects.select_related("content_type")
 
 
 def held_permissions(user: User) -> set[Permission]:

@@ -10,7 +10,7 @@ from django.contrib.auth.admin import GroupAdmin, UserAdmin
 from django.contrib.auth.forms import AdminPasswordChangeForm, AdminUserCreationForm
 from django.contrib.auth.models import Group, User
 from django.db import transaction
-from django.db.models import QuerySet
+from django.db.models import Prefetch, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
@@ -31,8 +31,8 @@ from gpuplatform.tenancy.admin_grants import (
     GrantingForm,
     may_change_account,
     may_change_group,
+    permissions_with_models,
     with_granter,
-    with_permissions,
 )
 from gpuplatform.tenancy.groups import StaffGroup
 from gpuplatform.tenancy.models import ApiToken
@@ -280,7 +280,8 @@ class PersonAdmin(PlatformModelAdmin, PeopleAdmin):
             super()
             .get_queryset(request)
             .prefetch_related(
-                with_permissions("groups__permissions"), with_permissions("user_permissions")
+                Prefetch("groups__permissions", permissions_with_models()),
+                Prefetch("user_permissions", permissions_with_models()),
             )
         )
 
@@ -353,7 +354,9 @@ class PlatformGroupAdmin(PlatformModelAdmin, GroupAdmin):
     @override
     def get_queryset(self, request: HttpRequest) -> QuerySet[Group]:
         rows: QuerySet[Group] = super().get_queryset(request)
-        return rows.prefetch_related("user_set", with_permissions("permissions"))
+        return rows.prefetch_related(
+            "user_set", Prefetch("permissions", permissions_with_models())
+        )
 
 
 admin.site.unregister([User, Group])

@@ -114,7 +114,7 @@ def usage_query(
 
 
 def usage_for(query: UsageQuery) -> Usage:
-    """Return what a query for one tenant and one resource finds."""
+    """Return the use that a query for one tenant and one resource finds."""
     with connection.cursor() as cursor:
         cursor.execute(*query)
         row = cursor.fetchone()

@@ -90,7 +90,7 @@ def test_requests_get_stock_of_a_corrected_spec(world: UnitWorld, phase: UnitPha
         world.create(name, wait={"maxSeconds": 60})
     seed_stuck(world, spec, phase, StartupCause.UNSCHEDULABLE)
     assert top_up(spec) is None
-    assert causes_of(["g1.1"]) == {"g1.1": QueueCause.NO_ROOM}
+    assert causes_of(["g1.1"]) == {"g1.1": QueueCause.STOCK_UNSCHEDULABLE}
 
     spec = correct(product="A100")
 
