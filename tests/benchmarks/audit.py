@@ -49,7 +49,10 @@ def accept(rounds: int, requests: int) -> None:
     from inventory.models import GpuSpec  # noqa: PLC0415 - as above
 
     GpuSpec.objects.create(name="g1.1", gpu=1, memory="64Gi", cpu="8")
-    client, took = Client(), {True: list[float](), False: list[float]()}
+    client, took = (
+        Client(headers={"host": "127.0.0.1"}),
+        {True: list[float](), False: list[float]()},
+    )
     _round(client, "warm", requests)
     for number in range(rounds):
         order = (True, False) if number % 2 else (False, True)
