@@ -13,11 +13,12 @@ from units.core.shortfall import StockOfSpec, queue_cause
 from units.models import CapacityRequest
 from units.phases import QueueCause
 from units.quota_waits import requests_barred
-from units.stock_counts import StockCounts, stock_counts
+from units.stock_counts import StockCounts, specs_with_stock
 from units.waiting import OPEN, places_in
 
 MAX_FAILED: Final = 3
 """Number of failed stock units of the current version of a GPU spec at which its top-up stops."""
+_MISSING: Final = (None, StockCounts())
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +55,9 @@ def causes_of_requests(requests: Collection[CapacityRequest]) -> Mapping[int, Qu
 
 
 def causes_of(spec_names: Collection[str]) -> Mapping[str, QueueCause]:
-    """Return the cause for which the requests of each GPU spec wait."""
-    specs = {one.name: one for one in GpuSpec.objects.filter(name__in=spec_names)}
-    counts = stock_counts(spec_names, specs)
-    return {name: queue_cause(_stock_of(specs.get(name), counts[name])) for name in spec_names}
+    """Return the cause for which the requests of each GPU spec wait. Runs one query."""
+    found = specs_with_stock(spec_names)
+    return {name: queue_cause(_stock_of(*found.get(name, _MISSING))) for name in spec_names}
 
 
 def _stock_of(spec: GpuSpec | None, counts: StockCounts) -> StockOfSpec:

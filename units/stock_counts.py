@@ -6,9 +6,11 @@ otherwise, it would delay the first attempt with the corrected GPU spec.
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, Final, cast
+from typing import Any, Final
 
-from django.db.models import Case, Count, F, Q, When
+from django.contrib.postgres.expressions import ArraySubquery
+from django.db.models import Case, Count, F, OuterRef, Q, QuerySet, When
+from django.db.models.functions import JSONObject
 
 from gpuplatform.errors import InvalidSpec
 from gpuplatform.workloads.causes import UNPLACED
@@ -72,30 +74,34 @@ def stock_spec(spec: GpuSpec) -> dict[str, Any]:
     return GPUUnitSpec.parse({"specName": spec.name, **given}).normalised()
 
 
-def stock_counts(
-    spec_names: Collection[str], entries: Mapping[str, GpuSpec]
-) -> Mapping[str, StockCounts]:
-    """Return the numbers of the unclaimed stock of each GPU spec by name, with one query.
+def stock_counts(spec: GpuSpec) -> StockCounts:
+    """Return the numbers of the unclaimed stock of a GPU spec, with one query."""
+    return _sum_of(spec, _rows_of(spec.name))
 
-    `entries` has the GPU specs of the catalogue by name. All stock of a GPU spec without an entry
-    is counted.
-    """
+
+def specs_with_stock(spec_names: Collection[str]) -> dict[str, tuple[GpuSpec, StockCounts]]:
+    """Return the GPU specs with these names and the numbers of their stock, with one query."""
+    columns = JSONObject(stuck_spec="stuck_spec", **{name: name for name in _COUNTS})
+    stock = ArraySubquery(_rows_of(OuterRef("name")).values(columns=columns))
+    specs = GpuSpec.objects.filter(name__in=spec_names).annotate(stock=stock)
+    return {spec.name: (spec, _sum_of(spec, spec.stock)) for spec in specs}
+
+
+def _rows_of(spec_name: str | OuterRef) -> QuerySet[GpuUnit, Any]:
     # Only the specs of stock that is stuck are compared: there are few of them.
     stuck = Case(When(_FAILED | _UNSCHEDULED, then=F("spec")))
-    rows = (
-        GpuUnit.objects.filter(
-            UNCLAIMED, spec_name__in=spec_names, deletion_requested_at__isnull=True
-        )
-        .order_by()
-        .values("spec_name", stuck_spec=stuck)
-        .annotate(**_COUNTS)
+    stock = GpuUnit.objects.filter(
+        UNCLAIMED, spec_name=spec_name, deletion_requested_at__isnull=True
     )
-    found = dict.fromkeys(spec_names, StockCounts())
-    for row in cast("Iterable[dict[str, Any]]", rows):
-        entry = entries.get(row["spec_name"])
-        if row["stuck_spec"] is None or entry is None or _is_current(row["stuck_spec"], entry):
-            found[row["spec_name"]] += StockCounts(**{name: row[name] for name in _COUNTS})
-    return found
+    return stock.order_by().values(stuck_spec=stuck).annotate(**_COUNTS)
+
+
+def _sum_of(spec: GpuSpec, rows: Iterable[Mapping[str, Any]]) -> StockCounts:
+    counted = StockCounts()
+    for row in rows:
+        if row["stuck_spec"] is None or _is_current(row["stuck_spec"], spec):
+            counted += StockCounts(**{name: row[name] for name in _COUNTS})
+    return counted
 
 
 def _is_current(spec: Mapping[str, Any], entry: GpuSpec) -> bool:

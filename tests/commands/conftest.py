@@ -31,7 +31,8 @@ def hold(transactional_db: None) -> Hold:
             connection.close()
 
         def is_waiting() -> bool:
-            query = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
+            waits = "pg_backend_pid() = ANY(pg_blocking_pids(pid))"
+            query = f"SELECT count(*) FROM pg_stat_activity WHERE {waits}"
             return other.execute(query).fetchone() == (1,)
 
         waiting = threading.Thread(target=run)

@@ -43,7 +43,7 @@ def is_top_up_stopped(spec: GpuSpec) -> bool:
 
 
 def _failed(spec: GpuSpec) -> int:
-    return stock_counts([spec.name], {spec.name: spec})[spec.name].failed
+    return stock_counts(spec).failed
 
 
 def unclaimed_stock(spec_name: str) -> QuerySet[GpuUnit]:

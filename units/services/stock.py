@@ -208,7 +208,7 @@ def top_up(spec: GpuSpec, *, waits: bool = False) -> Accepted | None:
 
 def _missing(spec: GpuSpec) -> int:
     """Return the number of stock units that are missing to the target of a GPU spec."""
-    counts = stock_counts([spec.name], {spec.name: spec})[spec.name]
+    counts = stock_counts(spec)
     # Requests raise the target only while there is room for stock.
     target = spec.warm_target + (0 if counts.unscheduled else waiting_stock(spec.name))
     room = None

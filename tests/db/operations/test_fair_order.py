@@ -219,7 +219,7 @@ class Worker:
 
 @COMMITTING
 def test_a_burst_of_one_tenant_does_not_delay_another(toy: Toy, broker: Broker) -> None:
-    """While workers execute a burst of acme, beta's request is the next one."""
+    """While workers execute a burst of acme, one of them executes beta's request next."""
     burst = [accept("acme") for _ in range(BURST)]
     toy.may_end.clear()
     accepted: list[Operation] = []
@@ -235,7 +235,9 @@ def test_a_burst_of_one_tenant_does_not_delay_another(toy: Toy, broker: Broker) 
 
     assert hints[-1] is None
     assert sum(one for one in hints[:-1] if isinstance(one, int)) == BURST + 1
-    assert toy.tenants[: WORKERS + 1] == [*["acme"] * WORKERS, "beta"]
+    assert toy.tenants[:WORKERS] == ["acme"] * WORKERS
+    # The worker that claims beta's operation is not always the first that executes its next one.
+    assert "beta" in toy.tenants[WORKERS : 2 * WORKERS]
     assert {one.pk for one in toy.executed} == {one.pk for one in [*burst, *accepted]}
     ended = Operation.objects.filter(phase=OperationPhase.SUCCEEDED)
     assert ended.count() == len(toy.executed) == BURST + 1, "each one was executed once"

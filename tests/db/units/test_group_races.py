@@ -117,8 +117,12 @@ def test_of_two_groups_exactly_one_gets_the_stock_for_one(
 
 
 def is_a_lock_awaited() -> bool:
+    """Return whether another session waits for a lock of this one."""
     with connection.cursor() as cursor:
-        cursor.execute("SELECT count(*) FROM pg_locks WHERE NOT granted")
+        cursor.execute(
+            "SELECT EXISTS (SELECT FROM pg_stat_activity"
+            " WHERE pg_backend_pid() = ANY(pg_blocking_pids(pid)))"
+        )
         return bool(cursor.fetchone()[0])
 
 
