@@ -124,5 +124,5 @@ class CompiledRows(CompiledQuery, Generic[ModelT]):
 
 
 def _marker(place: int, value: Value) -> str | int:
-    """Return the value with which the query is compiled, in place of the value of a caller."""
+    """Return the value with which the query is compiled, instead of the value of a caller."""
     return _NUMBER + place if isinstance(value, int) else f"{_TEXT}{place}"
