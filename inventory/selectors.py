@@ -1,13 +1,14 @@
 """Queries of stock pools and of the catalogue."""
 
 from collections.abc import Collection
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from django.db.models import Case, Exists, OuterRef, Q, QuerySet, Subquery, Sum, When
 
 from gpuplatform.errors import FieldError, InvalidSpec, NotFound
 from gpuplatform.formats.model import invalid_spec
 from gpuplatform.formats.text import quoted
+from gpuplatform.postgresql.compiled import CompiledRows
 from gpuplatform.reconciliation.leases import due_ids
 from gpuplatform.reconciliation.models import ClusterState
 from gpuplatform.workloads.holders import Holder, NodeRecord, Owner
@@ -154,11 +155,20 @@ def spec_requested(name: str, *, for_update: bool = False) -> GpuSpec:
         InvalidSpec: If the GPU spec is not in the catalogue or is disabled. The message contains
             the names of at most `MOST_NAMED` enabled GPU specs.
     """
-    rows = GpuSpec.objects.filter(name=name)
-    found = (rows.select_for_update() if for_update else rows).first()
+    if for_update:
+        found = _specs_named(name).select_for_update().first()
+    else:
+        found = next(iter(_SPEC.objects(name)), None)
     if found is None or not found.is_enabled:
         raise _not_offered(name, is_known=found is not None)
     return found
+
+
+def _specs_named(name: str) -> QuerySet[GpuSpec]:
+    return GpuSpec.objects.filter(name=name)
+
+
+_SPEC: Final = CompiledRows(_specs_named)
 
 
 def _not_offered(name: str, *, is_known: bool) -> InvalidSpec:

@@ -7,6 +7,7 @@ from typing import Any, Final, cast
 
 from django.db import connection
 from django.db.models import (
+    BooleanField,
     Case,
     Count,
     Exists,
@@ -18,11 +19,14 @@ from django.db.models import (
     Value,
     When,
 )
+from django.db.models.expressions import RawSQL
 from django.db.models.functions import Coalesce
 
 from gpuplatform.errors import NotFound
 from gpuplatform.formats.image import canonical
 from gpuplatform.operations.models import Operation
+from gpuplatform.operations.selectors import OPERATION_UNREAD
+from gpuplatform.postgresql.compiled import CompiledRows
 from gpuplatform.reconciliation.leases import due_ids
 from gpuplatform.samples.capacity import SpecCapacity
 from gpuplatform.workloads.resources import amounts
@@ -125,12 +129,21 @@ def unit_get(namespace: str, name: str, *, for_update: bool = False) -> GpuUnit:
     Raises:
         NotFound: If no active unit has this name.
     """
-    rows = units_live(UnitRole.ACTIVE).filter(namespace=namespace, name=name)
-    found = (rows.select_for_update(of=("self",)) if for_update else rows).first()
+    if for_update:
+        found = _units_named(namespace, name).select_for_update(of=("self",)).first()
+    else:
+        found = next(iter(_UNIT.objects(namespace, name)), None)
     if found is None:
         msg = f"GPU unit '{name}' not found in namespace '{namespace}'."
         raise NotFound(msg)
     return found
+
+
+def _units_named(namespace: str, name: str) -> QuerySet[GpuUnit]:
+    return units_live(UnitRole.ACTIVE).filter(namespace=namespace, name=name)
+
+
+_UNIT: Final = CompiledRows(_units_named)
 
 
 def stock_live() -> QuerySet[GpuUnit]:
@@ -243,8 +256,15 @@ SELECT node FROM units_warmimage WHERE image = %(image)s AND state = %(present)s
 """Part of each claim. The compilation of a queryset would take most of its time."""
 
 
+def first_unlocked(rows: QuerySet[GpuUnit]) -> QuerySet[GpuUnit, Any]:
+    """Return the id of the first of `rows` that no other transaction has locked."""
+    return rows.select_for_update(skip_locked=True, of=("self",)).values("pk")[:1]
+
+
 def nodes_with(image: str) -> list[str]:
-    """Return the names of the nodes that are known to have an image."""
+    """Return the names of the nodes that are known to have an image, and none without an image."""
+    if not image:
+        return []
     values = {"image": canonical(image), "present": WarmImageState.PRESENT.value}
     with connection.cursor() as cursor:
         cursor.execute(_NODES_WITH, values)
@@ -271,9 +291,20 @@ def stock_state(row: GpuUnit) -> StockState:
 
 def last_failures(rows: Sequence[GpuUnit]) -> dict[int, UnitHistory]:
     """Return the newest failure of each unit that has failed within the retention, by id."""
-    failures = UnitHistory.objects.filter(unit__in=rows, phase=UnitPhase.FAILED)
-    newest = failures.order_by("unit_id", "-id").distinct("unit_id").select_related("operation")
-    return {one.unit_id: one for one in newest.defer("operation__payload")}
+    found = _FAILURES.objects([row.pk for row in rows])
+    return {one.unit_id: one for one in found}
+
+
+def _newest_failures(units: Sequence[int]) -> QuerySet[UnitHistory]:
+    """Return the newest failure of each of some units with its operation, by the ids of units."""
+    condition = "units_unithistory.unit_id = ANY(%s)"
+    of_units = RawSQL(condition, [units], output_field=BooleanField())  # noqa: S611 - constant
+    failures = UnitHistory.objects.filter(of_units, phase=UnitPhase.FAILED)
+    newest = failures.order_by("unit_id", "-id").distinct("unit_id")
+    return newest.select_related("operation").defer(*OPERATION_UNREAD)
+
+
+_FAILURES: Final = CompiledRows(_newest_failures)
 
 
 def history_of(unit: GpuUnit) -> QuerySet[UnitHistory]:

@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Final, NamedTuple
 
 from django.db import transaction
 from django.db.models import BooleanField, Exists, F, Q, QuerySet, Sum, Window
@@ -17,6 +17,7 @@ from django.db.models.functions import RowNumber
 
 from gpuplatform import clock
 from gpuplatform.operations.registry import QueuePlace
+from gpuplatform.postgresql.compiled import CompiledQuery, Statement
 from gpuplatform.postgresql.tenant_rows import all_rows
 from gpuplatform.queueing import Queue, enqueue
 from units.core.estimate import RECENT_GRANTS, PastGrant, estimate
@@ -34,6 +35,7 @@ from units.models import CapacityRequest, GpuUnit
 from units.phases import RequestPhase
 from units.queue_statements import OpenRequest, first_requests, free_stock, positions
 from units.queue_tenants import queue_tenants, waiting_tenants
+from units.selectors import claimable_stock, first_unlocked
 
 MATCH_TASK: Final = "units.match_requests"
 """The name of the task that runs the matcher. Its argument is the id of an open request."""
@@ -81,18 +83,35 @@ def unless_queued(free: QuerySet[GpuUnit], spec_name: str) -> QuerySet[GpuUnit]:
     return free.exclude(Exists(requests_open(spec_name)))
 
 
-def unless_wanted(
-    free: QuerySet[GpuUnit], spec_name: str, *, tenant: int, priority: int, is_preemptible: bool
-) -> QuerySet[GpuUnit]:
+class Lane(NamedTuple):
+    """The requests of a GPU spec among which only the age decides."""
+
+    tenant: int
+    priority: int
+    is_preemptible: bool
+
+
+def unless_wanted(free: QuerySet[GpuUnit], spec_name: str, lane: Lane) -> QuerySet[GpuUnit]:
     """Return the rows of `free` that no open request of the GPU spec can use.
 
-    The tenant, the priority and the preemptibility of the claim determine its lane: the claim gets
-    no row while a request of its lane is open. The conditions are part of the statement that
-    selects the row, as in `unless_queued`. The order leaves these rows in any case; whether it
-    leaves others is known only with the turn of the GPU spec.
+    A claim gets no row while a request of its lane is open. The conditions are part of the
+    statement that selects the row, as in `unless_queued`. The order leaves these rows in any case;
+    whether it leaves others is known only with the turn of the GPU spec.
     """
-    values = [spec_name, spec_name, tenant, priority, is_preemptible]
+    values = [spec_name, spec_name, *lane]
     return free.filter(RawSQL(_UNWANTED, values, output_field=BooleanField()))  # noqa: S611 - constant
+
+
+_FIRST_UNWANTED: Final = CompiledQuery(
+    lambda spec_name, *lane: first_unlocked(
+        unless_wanted(claimable_stock(spec_name), spec_name, Lane(*lane))
+    )
+)
+
+
+def first_unwanted(spec_name: str, lane: Lane) -> Statement:
+    """Return the statement that selects the first unlocked row that `unless_wanted` leaves."""
+    return _FIRST_UNWANTED.bound(spec_name, *lane)
 
 
 @dataclass(frozen=True, slots=True)

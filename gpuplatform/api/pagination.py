@@ -5,8 +5,9 @@ are inserted or deleted, and the cost of a page does not depend on its position.
 encrypted, because ids count the rows of all tenants.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache, partial
 from typing import Any, Final, Generic, TypeVar
 
 from django.db.models import Func, JSONField, Model, QuerySet
@@ -14,6 +15,7 @@ from django.db.models import Func, JSONField, Model, QuerySet
 from gpuplatform.api.opaque import opaque, opened
 from gpuplatform.api.query import PageQuery
 from gpuplatform.errors import FieldError, InvalidSpec
+from gpuplatform.postgresql.compiled import CompiledRows
 
 T = TypeVar("T")
 M = TypeVar("M", bound=Model)
@@ -22,6 +24,8 @@ MAX_PAGE_BYTES: Final = 1024 * 1024
 """Size of the rows in JSON after which a page ends, even if it has less than `limit` rows. A row
 has less than 1 MiB, so that a response has less than 2 MiB."""
 _PURPOSE: Final = "cursor"
+_AFTER_ALL: Final = 2**63 - 1
+"""The largest id of the database."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +56,12 @@ def paginate(rows: QuerySet[M], query: PageQuery) -> Page[M]:
     """
     if query.cursor is not None:
         rows = rows.filter(pk__lt=decode_cursor(query.cursor))
-    found = list(rows.order_by("-pk")[: query.limit + 1])
+    return _page(rows.order_by("-pk")[: query.limit + 1], query)
+
+
+def _page(rows: Iterable[M], query: PageQuery) -> Page[M]:
+    """Return the page with up to one row more than the limit of the query."""
+    found = list(rows)
     shown = found[: query.limit]
     return Page(shown, [row.pk for row in shown], has_more=len(found) > query.limit)
 
@@ -78,8 +87,47 @@ def paginate_light(
     Raises:
         InvalidSpec: If the cursor is invalid.
     """
+    return _with_light(paginate(_light(rows, column, part, unread), query), column)
+
+
+class LightPages(Generic[M]):
+    """The pages of a list without filters, as `paginate_light` returns them, compiled once.
+
+    `build` returns all rows of the list for one text, such as a namespace. Other arguments are the
+    ones of `paginate_light`.
+    """
+
+    def __init__(
+        self, build: Callable[[str], QuerySet[M]], column: str, part: Func, *unread: str
+    ) -> None:
+        self._column = column
+
+        def light(text: str, before: int, limit: int) -> QuerySet[M]:
+            rows = _light(build(text), column, part, unread).filter(pk__lt=before)
+            return rows.order_by("-pk")[: limit + 1]
+
+        # A statement contains its limit. Few different limits are in use.
+        self._queries = lru_cache(maxsize=8)(
+            lambda limit: CompiledRows(partial(light, limit=limit))
+        )
+
+    def page(self, text: str, query: PageQuery) -> Page[M]:
+        """Return one page.
+
+        Raises:
+            InvalidSpec: If the cursor is invalid.
+        """
+        before = _AFTER_ALL if query.cursor is None else decode_cursor(query.cursor)
+        rows = self._queries(query.limit).objects(text, before)
+        return _with_light(_page(rows, query), self._column)
+
+
+def _light(rows: QuerySet[M], column: str, part: Func, unread: Sequence[str]) -> QuerySet[M]:
     light: QuerySet[M] = rows.annotate(light_part=part)  # type: ignore[assignment]  # declared
-    page = paginate(light.defer(column, *unread), query)
+    return light.defer(column, *unread)
+
+
+def _with_light(page: Page[M], column: str) -> Page[M]:
     for row in page.rows:
         setattr(row, column, row.light_part)  # type: ignore[attr-defined]  # of the annotation
     return page

@@ -125,3 +125,8 @@ class PageQuery(Query):
         default=None,
         description="Value of `page.next` of the previous page.",
     )
+
+    @property
+    def is_filtered(self) -> bool:
+        """Whether the query has a parameter besides the page and the namespace."""
+        return not self.model_fields_set <= {"limit", "cursor", "namespace"}

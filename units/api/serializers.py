@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime
+from functools import partial
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, ConfigDict, Field
@@ -26,6 +27,7 @@ from gpuplatform.operations.api.resources import (
     ResourceAmounts,
     ResourceReply,
     path_field,
+    without_default,
 )
 from gpuplatform.operations.api.serializers import QueueReply
 from gpuplatform.operations.registry import QueuePlace
@@ -60,6 +62,25 @@ class AccessReply(Reply):
         examples=["http"],
     )
     scheme: str = Field(description="Scheme of the access URL.", examples=["http"])
+
+
+def _access(spec: Any) -> AccessReply:
+    """Return the effective access settings, which default to the first port and `http`."""
+    ports = items(spec, "template", "ports")
+    first = _text(ports[0], "name") if ports else None
+    return AccessReply(
+        primary_port=_text(spec, "access", "primaryPort") or first,
+        scheme=_text(spec, "access", "scheme") or DEFAULT_SCHEME,
+    )
+
+
+def _text(value: Any, *path: str) -> str | None:
+    found = field(value, *path)
+    return found if isinstance(found, str) else None
+
+
+def _namespace_of(stock_name: str) -> str | None:
+    return STOCK_NAMESPACE if stock_name else None
 
 
 class UnitReply(ResourceReply):
@@ -157,27 +178,39 @@ class GpuUnitReply(UnitReply):
     lifecycle: Literal["instance"] = Field(
         default="instance", description="Role of the unit. Always `instance` for an active unit."
     )
-    source_stock_name: str | None = Field(
+    source_stock_name: Annotated[str | None, NullIfEmpty] = Field(
+        validation_alias="source_name",
         description="Name of the stock unit that the unit consumes; null without a source.",
         examples=["stock-h100-1g-0123456789abcdef-001"],
     )
-    source_stock_namespace: str | None = Field(
+    source_stock_namespace: Annotated[str | None, BeforeValidator(_namespace_of)] = Field(
+        validation_alias="source_name",
         description="Namespace of the stock unit that the unit consumes; null without a source.",
         examples=[STOCK_NAMESPACE],
     )
     warm_start: bool = Field(
+        validation_alias="starts_warm",
         description="Whether the node was known to have the image at the claim of its stock unit.",
         examples=[True],
     )
-    template: Annotated[dict[str, Any], SchemaOf(PodTemplate)] | None = Field(
+    template: Annotated[
+        Annotated[dict[str, Any], SchemaOf(PodTemplate)] | None,
+        BeforeValidator(partial(conforming_block, PodTemplate)),
+    ] = path_field(
+        "spec",
+        "template",
         description="Command, arguments, environment variables and ports of the container; null if"
         " the spec has no template. Lists omit it. Values are hidden without the permission"
         " `write`.",
         examples=[{"ports": [{"name": "http", "port": 8080}]}],
     )
-    access: AccessReply = Field(description="Effective settings of the access URL.")
+    access: Annotated[AccessReply, BeforeValidator(_access)] = Field(
+        validation_alias="spec", description="Effective settings of the access URL."
+    )
     suspended: bool = Field(
-        description="Whether the unit is stopped or is being stopped.", examples=[False]
+        validation_alias="is_suspended",
+        description="Whether the unit is stopped or is being stopped.",
+        examples=[False],
     )
     exit_code: int | None = Field(
         description="Exit code of an ended program; null if unknown.",
@@ -185,11 +218,12 @@ class GpuUnitReply(UnitReply):
     finished_at: datetime | None = Field(
         description="Time at which the program ended; null if unknown."
     )
-    service_name: str | None = Field(
+    service_name: Annotated[str | None, NullIfEmpty] = Field(
         description="Name of the Service of the pod; null if the unit has none.",
         examples=["unit-trainer"],
     )
-    access_url: str | None = Field(
+    access_url: Annotated[str | None, NullIfEmpty] = Field(
+        validation_alias="responding_url",
         description="URL of the primary port inside the cluster; null unless the unit is ready and"
         " has ports.",
         examples=["http://unit-trainer.runtime-instance.svc.cluster.local:8080"],
@@ -205,18 +239,24 @@ class GpuUnitReply(UnitReply):
     notice: StopNoticeReply | None = Field(
         default=None, description="Notice that the platform stops the unit; null without one."
     )
-    group: Annotated[dict[str, Any], SchemaOf(Group)] | None = Field(
-        description="Place in a group of units; null without a group."
-    )
+    group: Annotated[
+        Annotated[dict[str, Any], SchemaOf(Group)] | None,
+        BeforeValidator(partial(conforming_block, Group)),
+    ] = path_field("spec", "group", description="Place in a group of units; null without a group.")
     priority: int = Field(description="Priority in the capacity queue.", examples=[0])
     preemptible: bool = Field(
+        validation_alias="is_preemptible",
         description="Whether the unit can be stopped for a request that is not preemptible.",
         examples=[False],
     )
     queue: QueueReply | None = Field(
-        description="Place in the queue for stock; null if it does not wait for stock."
+        default=None,
+        json_schema_extra=without_default,
+        description="Place in the queue for stock; null if it does not wait for stock.",
     )
     last_failure: HistoryReply | None = Field(
+        default=None,
+        json_schema_extra=without_default,
         description="Last change to the phase `Failed`, even after the unit has recovered; null if"
         " the unit has not failed within 30 days.",
         examples=[None],
@@ -241,28 +281,15 @@ class GpuUnitReply(UnitReply):
             place: Its place in the queue for stock, if it waits for stock.
             notice: The notice of its stop, if there is one.
         """
-        found = dict(UnitReply.of(row))
-        return cls(
-            **{**found, "message": message or row.message},
-            notice=notice,
-            priority=row.priority,
-            preemptible=row.is_preemptible,
-            queue=QueueReply.model_validate(place) if place else None,
-            last_failure=HistoryReply.of(last_failure) if last_failure else None,
-            source_stock_name=row.source_name or None,
-            source_stock_namespace=STOCK_NAMESPACE if row.source_name else None,
-            warm_start=row.starts_warm,
-            template=conforming_block(PodTemplate, field(row.spec, "template")),
-            access=_access(row.spec),
-            group=conforming_block(Group, field(row.spec, "group")),
-            suspended=row.is_suspended,
-            exit_code=row.exit_code,
-            finished_at=row.finished_at,
-            service_name=row.service_name or None,
-            avoided_node=row.avoided_node,
-            start_steps=[StartStepReply.model_validate(one) for one in row.start_steps],
-            access_url=row.responding_url or None,
-        )
+        # One validation for each unit of a list: a second one would take as long.
+        found = {
+            "message": message,
+            "notice": notice,
+            "queue": QueueReply.model_validate(place) if place else None,
+            "last_failure": HistoryReply.of(last_failure) if last_failure else None,
+        }
+        changes = {name: value for name, value in found.items() if value}
+        return cls.model_validate(row).model_copy(update=changes)
 
 
 def unit_replies(rows: Sequence[GpuUnit], *, has_values: bool) -> list[GpuUnitReply]:
@@ -339,18 +366,3 @@ class EventReply(Reply):
     def of(cls, event: ObjectEvent) -> Self:
         """Return the response for an Event, which any client of the cluster may have written."""
         return cls.model_validate(event)
-
-
-def _access(spec: Any) -> AccessReply:
-    """Return the effective access settings, which default to the first port and `http`."""
-    ports = items(spec, "template", "ports")
-    first = _text(ports[0], "name") if ports else None
-    return AccessReply(
-        primary_port=_text(spec, "access", "primaryPort") or first,
-        scheme=_text(spec, "access", "scheme") or DEFAULT_SCHEME,
-    )
-
-
-def _text(value: Any, *path: str) -> str | None:
-    found = field(value, *path)
-    return found if isinstance(found, str) else None

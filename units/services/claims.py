@@ -18,13 +18,14 @@ from django.db.models.functions import Now
 from gpuplatform.errors import PhaseConflict
 from gpuplatform.kube.kinds import Manifest
 from gpuplatform.operations.models import Operation
+from gpuplatform.postgresql.compiled import Statement
 from gpuplatform.queueing import Queue, Urgency, enqueue_after_commit
 from gpuplatform.reconciliation.leases import mark_changed, mark_due_in
 from units.core.sources import SourceReference, source_of
 from units.mirror import unit_ending
 from units.models import GpuUnit
 from units.phases import UnitRole
-from units.selectors import nodes_with
+from units.selectors import first_unlocked, nodes_with
 from units.services.names import UnitTask
 from units.services.usage import usage_begin
 from units.waiting import hint_matcher
@@ -50,7 +51,7 @@ def claim(
     the mirror may hold the lock of a free row, and N claims of M free rows must succeed exactly
     min(N, M) times.
     """
-    nodes = nodes_with(image) if image else []
+    nodes = nodes_with(image)
     warm = _claim_first(operation, free.filter(node__in=nodes), is_warm=True) if nodes else None
     claimed_row = warm or _claim_first(operation, free, is_warm=False)
     if claimed_row is None and waits:
@@ -59,6 +60,11 @@ def claim(
             columns = {"claimed_by": operation, "is_warm_start": False}
             GpuUnit.objects.filter(pk=claimed_row.pk).update(**columns)
     return claimed_row
+
+
+def claim_selected(operation: Operation, first: Statement) -> GpuUnit | None:
+    """Claim the row whose id a compiled statement selects, unlocked; return it, or `None`."""
+    return _claim_id(operation, first, is_warm=False)
 
 
 def claim_all(
@@ -109,17 +115,20 @@ def _claim_first(
     operation: Operation, rows: QuerySet[GpuUnit], *, is_warm: bool
 ) -> GpuUnit | None:
     """Claim the first of `rows` that no other transaction has locked, with one statement."""
-    first = rows.select_for_update(skip_locked=True, of=("self",)).values("pk")[:1]
-    query: Any = first.query  # The type stubs lack the API of compilers.
+    query: Any = first_unlocked(rows).query  # The type stubs lack the API of compilers.
     try:
-        chosen, values = query.get_compiler(connection=connection).as_sql()
+        chosen = Statement(*query.get_compiler(connection=connection).as_sql())
     except EmptyResultSet:  # No row can match, for example with `id IN ()`.
         return None
+    return _claim_id(operation, chosen, is_warm=is_warm)
+
+
+def _claim_id(operation: Operation, chosen: Statement, *, is_warm: bool) -> GpuUnit | None:
     sql = (
         "UPDATE units_gpuunit SET claimed_by_id = %s, is_warm_start = %s"  # noqa: S608 - compiled
-        f" WHERE id = ({chosen}) RETURNING id, name, spec"
+        f" WHERE id = ({chosen.sql}) RETURNING id, name, spec"
     )
-    return next(iter(GpuUnit.objects.raw(sql, [operation.pk, is_warm, *values])), None)
+    return next(iter(GpuUnit.objects.raw(sql, [operation.pk, is_warm, *chosen.params])), None)
 
 
 def _first_unlocked(free: QuerySet[GpuUnit]) -> GpuUnit | None:

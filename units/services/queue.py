@@ -30,11 +30,13 @@ from units.core.queue import QueueRequest, hold_seconds
 from units.history import append_history
 from units.models import CapacityRequest, GpuUnit
 from units.phases import REQUEST_TRANSITIONS, RequestPhase, UnitPhase, UnitReason
-from units.selectors import claimable_stock, units_possible
-from units.services.claims import claim, claim_all, claimed_gpus
+from units.selectors import claimable_stock, nodes_with, units_possible
+from units.services.claims import claim, claim_all, claim_selected, claimed_gpus
 from units.services.quota import GpuQuota
 from units.waiting import (
     OPEN,
+    Lane,
+    first_unwanted,
     hint_matcher,
     position_of,
     requests_open,
@@ -161,14 +163,13 @@ def _claim_without_turn(operation: Operation, wanted: Wanted) -> Claimed:
     Raises:
         _TurnRequired: If a row is free, which open requests can take first.
     """
+    lane = Lane(operation.tenant_id, wanted.priority, wanted.is_preemptible)
+    # Most claims may take any row, and succeed immediately.
+    is_any = not (wanted.stock_name or wanted.resource_name or nodes_with(wanted.image))
+    if is_any and (stock := claim_selected(operation, first_unwanted(wanted.spec_name, lane))):
+        return Claimed(stock)
     free = _stock(wanted)
-    left = unless_wanted(
-        free,
-        wanted.spec_name,
-        tenant=operation.tenant_id,
-        priority=wanted.priority,
-        is_preemptible=wanted.is_preemptible,
-    )
+    left = unless_wanted(free, wanted.spec_name, lane)
     stock = claim(operation, left, waits=True, image=wanted.image)
     if stock is not None:
         return Claimed(stock)

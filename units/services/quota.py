@@ -13,6 +13,7 @@ from gpuplatform.operations.models import Operation
 from gpuplatform.tenancy.phases import TenantPhase
 from gpuplatform.tenancy.quota import (
     QuotaRequest,
+    Usage,
     limits_of,
     quota_check,
     quota_exceeded,
@@ -95,10 +96,13 @@ def check_units(operation: Operation, number: int, *, is_worker: bool = False) -
 
     resources = (Resource.UNITS, Resource.WORKERS) if is_worker else (Resource.UNITS,)
     requests = [
-        QuotaRequest(one, number, partial(usage_for, units_counted([tenant.pk], one)))
-        for one in resources
+        QuotaRequest(one, number, partial(_units_used, tenant.pk, one)) for one in resources
     ]
     quota_check(tenant, operation.limits, requests)
+
+
+def _units_used(tenant: int, resource: Resource) -> Usage:
+    return usage_for(units_counted([tenant], resource))
 
 
 def tenant_lock_for_grant(tenant: int) -> dict[str, int] | None:
