@@ -4,7 +4,9 @@ The rows exist in the database only. The transaction that accepts a request also
 operation has nothing else to execute.
 """
 
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from enum import StrEnum
 from typing import Any, Final
 
@@ -14,7 +16,7 @@ from django.db import transaction
 from gpuplatform import clock
 from gpuplatform.access.requests import MemberBody, TokenCreate
 from gpuplatform.access.selectors import member_named, members_of, subject_of, visible_tokens
-from gpuplatform.audit.core.changes import Target
+from gpuplatform.audit.core.changes import Target, changed_fields
 from gpuplatform.audit.models import Outcome
 from gpuplatform.audit.services.entries import Entry, entry_insert
 from gpuplatform.errors import FieldError, NotAllowed, NotFound
@@ -60,7 +62,7 @@ def member_put(*, asked_in: Tenant, tenant: Tenant, name: str, body: MemberBody)
     def prepare(operation: Operation) -> int:
         user, group = subject_of(name)
         known = members_of(tenant).filter(user=user, group=group).values_list("role", flat=True)
-        operation.target = Target(before={"role": known.first()})
+        operation.target = Target(before={"role": known.first()}, tenant=tenant.name)
         return member_set(tenant=tenant, user=user, group=group, role=Role(body.role)).pk
 
     kind = AccessOperation.UPDATE_MEMBER
@@ -78,7 +80,7 @@ def member_remove(*, asked_in: Tenant, tenant: Tenant, name: str, operation_id: 
 
     def prepare(operation: Operation) -> int:
         row = member_named(tenant, name)
-        operation.target = Target(before={"role": row.role})
+        operation.target = Target(before={"role": row.role}, tenant=tenant.name)
         key: int = row.pk
         member_delete(row)
         return key
@@ -133,6 +135,35 @@ def token_issue(*, caller: Caller, body: TokenCreate) -> CreatedToken:
     return CreatedToken(token, None if accepted.is_replay else secrets[-1])
 
 
+def token_create_recorded(
+    *,
+    tenant: Tenant,
+    name: str,
+    scopes: Collection[str],
+    owner: User | None,
+    expires_at: datetime | None,
+) -> tuple[ApiToken, str]:
+    """Create a token without an operation, with its audit entry. Returns it with its secret.
+
+    Raises:
+        NameConflict: If the tenant already has a token with this name.
+        QuotaExceeded: If the tenant has the maximum number of tokens.
+    """
+    given = {
+        "name": name,
+        "scopes": sorted(scopes),
+        "owner": owner and owner.username,
+        "expiresAt": expires_at and expires_at.isoformat(),
+    }
+    with transaction.atomic():
+        token, secret = token_create(
+            tenant=tenant, name=name, scopes=scopes, owner=owner, expires_at=expires_at
+        )
+        known = {field: value for field, value in given.items() if value is not None}
+        entry_insert(_token_entry(token, "create", changed_fields(None, known)))
+    return token, secret
+
+
 def token_withdraw(*, caller: Caller, name: str) -> ApiToken:
     """Revoke a token that the caller may see, and return it. Revoking it again has no effect.
 
@@ -147,18 +178,22 @@ def token_withdraw(*, caller: Caller, name: str) -> ApiToken:
         raise NotFound(msg)
     with transaction.atomic():
         if token_revoke(token):
-            entry_insert(
-                Entry(
-                    outcome=Outcome.ACCEPTED,
-                    verb="revoke",
-                    tenant=token.tenant.name,
-                    kind=TOKEN_KIND,
-                    namespace=token.tenant.namespace,
-                    name=name,
-                )
-            )
+            entry_insert(_token_entry(token, "revoke"))
     token.refresh_from_db(fields=["revoked_at"])
     return token
+
+
+def _token_entry(token: ApiToken, verb: str, changes: Sequence[Mapping[str, Any]] = ()) -> Entry:
+    """Return the audit entry about a token that a request without an operation changed."""
+    return Entry(
+        outcome=Outcome.ACCEPTED,
+        verb=verb,
+        tenant=token.tenant.name,
+        kind=TOKEN_KIND,
+        namespace=token.tenant.namespace,
+        name=token.name,
+        changes=changes,
+    )
 
 
 def _request(

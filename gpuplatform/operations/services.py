@@ -306,7 +306,7 @@ def _audit_entry(request: Request, operation: Operation) -> Entry:
     return Entry(
         outcome=Outcome.ACCEPTED,
         verb=request.kind.rpartition(".")[2],
-        tenant=request.tenant.name,
+        tenant=operation.target.tenant or request.tenant.name,
         kind=request.object_kind,
         namespace=request.namespace,
         name=request.name,

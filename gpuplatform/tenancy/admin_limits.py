@@ -66,7 +66,7 @@ def _initial(tenant: Tenant) -> Values:
 
 
 LIMITS: Final = Action(
-    name="quota",
+    name="limits",
     label="Change limits",
     consequence=_consequence,
     service=_replace,

@@ -11,6 +11,7 @@ from gpuplatform.api.exceptions import envelope
 from gpuplatform.deployment.permissions import ACCOUNTS
 from gpuplatform.dev.generated.dashboards import DASHBOARDS
 from gpuplatform.dev.generated.files import GENERATED
+from gpuplatform.dev.generated.settings_page import settings_page
 from gpuplatform.errors import http_errors
 from gpuplatform.operations.phases import OperationPhase, OperationWait
 from gpuplatform.settings.environment import Environment
@@ -34,6 +35,15 @@ def export(*arguments: str) -> str:
 @pytest.mark.parametrize("name", GENERATED)
 def test_the_repository_contains_what_the_code_generates(name: str) -> None:
     export(name, "--check")
+
+
+def test_a_setting_that_is_a_number_has_its_range() -> None:
+    rows = [row.split(" | ") for row in settings_page().splitlines() if row.startswith("| `")]
+    values = {row[0].strip("| `"): row[2] for row in rows if len(row) == 4}
+
+    assert values["GPUPLATFORM_RATE_OPERATOR"] == "at least 0"
+    assert values["GPUPLATFORM_RATE_BURST_SECONDS"] == "1 to 60"
+    assert [name for name, value in values.items() if value == "path"] == ["GPUPLATFORM_DATA"]
 
 
 @pytest.mark.parametrize("name", GENERATED)

@@ -6,6 +6,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.core.management import CommandError, call_command
 
+from gpuplatform.audit.models import AuditEntry, Outcome
 from gpuplatform.tenancy.models import ApiToken
 from gpuplatform.tenancy.services import token_used
 
@@ -25,6 +26,19 @@ def test_it_prints_the_secret_alone() -> None:
     assert token.scopes == ["operator"]
     assert token.expires_at is not None
     assert secret not in errors.getvalue()
+
+
+def test_the_audit_log_has_an_entry_without_the_secret() -> None:
+    out = StringIO()
+
+    call_command("token_create", "ci", "--scope", "read", stdout=out, stderr=StringIO())
+
+    entry = AuditEntry.objects.get()
+    assert (entry.outcome, entry.verb, entry.tenant) == (Outcome.ACCEPTED, "create", "default")
+    assert (entry.object_kind, entry.object_name) == ("Token", "ci")
+    assert entry.actor == "manage.py token_create"
+    assert entry.changes == [{"field": "name", "to": "ci"}, {"field": "scopes", "to": ["read"]}]
+    assert out.getvalue().strip() not in str(AuditEntry.objects.values())
 
 
 def test_without_a_scope_it_is_a_users() -> None:

@@ -33,6 +33,8 @@ class Target:
     uid: str = ""
     before: Mapping[str, Any] | None = None
     """The fields that the request can change, or `None` if they are not recorded."""
+    tenant: str = ""
+    """The tenant of the object, if it is not the tenant of the operation."""
 
 
 def changed_fields(

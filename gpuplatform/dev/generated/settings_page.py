@@ -1,5 +1,6 @@
 """Builds docs/configuration.md from the table of settings."""
 
+from pathlib import Path
 from typing import Any, Final
 
 from annotated_types import Ge, Le
@@ -89,7 +90,9 @@ def _values(field: FieldInfo) -> str:
     maximum = [bound.le for bound in field.metadata if isinstance(bound, Le)]
     if minimum and maximum:
         return f"{minimum[0]} to {maximum[0]}"
-    return "path" if field.annotation is not str else "text"
+    if minimum:
+        return f"at least {minimum[0]}"
+    return "path" if field.annotation is Path else "text"
 
 
 def _choices(annotation: Any) -> list[str]:

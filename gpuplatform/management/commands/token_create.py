@@ -8,10 +8,11 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from typing_extensions import override
 
 from gpuplatform import clock
+from gpuplatform.access.services import token_create_recorded
 from gpuplatform.errors import NameConflict, NotFound
+from gpuplatform.tenancy.actor import acting_as
 from gpuplatform.tenancy.models import DEFAULT_TENANT_NAME, Scope
 from gpuplatform.tenancy.selectors import tenant_by_name
-from gpuplatform.tenancy.services import token_create
 
 MAX_DAYS = 3650
 
@@ -52,13 +53,14 @@ class Command(BaseCommand):
             msg = "The name must be 1 to 63 printable characters."
             raise CommandError(msg)
         try:
-            token, secret = token_create(
-                tenant=tenant_by_name(options["tenant"]),
-                name=name,
-                scopes=options["scope"] or [Scope.USER],
-                owner=_owner(options["owner"]),
-                expires_at=clock.now() + timedelta(days=days) if days else None,
-            )
+            with acting_as("manage.py token_create"):
+                token, secret = token_create_recorded(
+                    tenant=tenant_by_name(options["tenant"]),
+                    name=name,
+                    scopes=options["scope"] or [Scope.USER],
+                    owner=_owner(options["owner"]),
+                    expires_at=clock.now() + timedelta(days=days) if days else None,
+                )
         except (NameConflict, NotFound) as error:
             raise CommandError(str(error)) from error
         scopes = ", ".join(token.scopes)

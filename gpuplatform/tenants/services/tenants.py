@@ -52,7 +52,8 @@ def tenant_create(*, tenant: Tenant, body: TenantCreate) -> Accepted:
     """
     namespace = body.namespace_name
 
-    def prepare(_: Operation) -> int:
+    def prepare(operation: Operation) -> int:
+        operation.target = Target(tenant=body.name)
         if Tenant.objects.filter(name=body.name).exists():
             raise _name_conflict(body.name)
         check_namespace(namespace)
@@ -162,6 +163,7 @@ def tenant_request_deletion(*, tenant: Tenant, name: str, operation_id: str) -> 
 
     def prepare(operation: Operation) -> int:
         target = _changeable(name)
+        operation.target = Target(target.namespace_uid, tenant=target.name)
         _check_not_default(target, "deleted")
         numbers = tenant_contents(target, without=operation.pk)
         if any(numbers.values()):
@@ -262,7 +264,7 @@ def _accept(
     def prepare(operation: Operation) -> int:
         target = _changeable(name)
         before = {"displayName": target.display_name, "weight": target.weight}
-        operation.target = Target(target.namespace_uid, before)
+        operation.target = Target(target.namespace_uid, before, tenant=target.name)
         change(target)
         return target.pk
 
