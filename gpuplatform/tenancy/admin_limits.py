@@ -66,7 +66,7 @@ def _initial(tenant: Tenant) -> Values:
 
 
 LIMITS: Final = Action(
-    name="limits",
+    name="quota",
     label="Change limits",
     consequence=_consequence,
     service=_replace,

@@ -87,7 +87,7 @@ def test_a_revoked_token(client: Client, token: ApiToken, full: Callable[[], Non
 
 
 def test_changed_limits(client: Client, full: Callable[[], None]) -> None:
-    request = of_page(press(client, "limits", tenant_by_name(), gpus="8"))
+    request = of_page(press(client, "quota", tenant_by_name(), gpus="8"))
     full()
 
     rejected(client, *request)
@@ -147,12 +147,12 @@ def test_a_login(operator: User, password: str, full: Callable[[], None]) -> Non
 def test_a_change_of_limits_has_both_values(operator_client: Client) -> None:
     tenant: Tenant = tenant_by_name()
     for gpus in ("8", "4"):
-        confirm(operator_client, press(operator_client, "limits", tenant, gpus=gpus))
+        confirm(operator_client, press(operator_client, "quota", tenant, gpus=gpus))
     confirm(operator_client, press(operator_client, "limit", tenant, maxPriority="7"))
 
     found = list(AuditEntry.objects.order_by("pk").values_list("verb", "tenant", "changes"))
     assert found == [
-        ("limits", "default", [{"field": "limits.gpus", "to": 8}]),
-        ("limits", "default", [{"field": "limits.gpus", "from": 8, "to": 4}]),
+        ("quota", "default", [{"field": "limits.gpus", "to": 8}]),
+        ("quota", "default", [{"field": "limits.gpus", "from": 8, "to": 4}]),
         ("limit", "default", [{"field": "maxPriority", "from": 0, "to": 7}]),
     ]

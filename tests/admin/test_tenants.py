@@ -199,14 +199,14 @@ def test_the_limits_are_changed_with_a_form(operator_client: Client) -> None:
     tenant = tenant_by_name()
     limit_all(tenant, {"gpus": 4, "units": 1})
 
-    form = press(operator_client, "limits", tenant)
+    form = press(operator_client, "quota", tenant)
     assert form.context["form"]["gpus"].value() == 4
     confirm(
-        operator_client, press(operator_client, "limits", tenant, gpus="2", specs='{"g1.1": 1}')
+        operator_client, press(operator_client, "quota", tenant, gpus="2", specs='{"g1.1": 1}')
     )
 
     found = dict(tenant.limits.values_list("resource", "hard"))
     assert found == {"gpus": 2, "gpus.g1.1": 1}
-    rejected = press(operator_client, "limits", tenant, gpus="-1", specs='{"a b": 1}')
+    rejected = press(operator_client, "quota", tenant, gpus="-1", specs='{"a b": 1}')
     assert {"gpus", "specs"} <= set(rejected.context["form"].errors)
     assert dict(tenant.limits.values_list("resource", "hard")) == found

@@ -46,7 +46,7 @@ VALUES: dict[str, dict[str, Any]] = {
     "seed": {"replicas": 3},
     "target": {"warmTarget": 4},
     "limit": {"maxPriority": 40},
-    "limits": {"gpus": 8, "specs": {"g1.1": 4}},
+    "quota": {"gpus": 8, "specs": {"g1.1": 4}},
     "edit": {"warmTarget": 4, "enabled": False},
     "settings": {"weight": 4},
     "drain": {"units": "stop", "noticeMinutes": 30},

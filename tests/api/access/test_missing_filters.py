@@ -6,7 +6,7 @@ route runs, so that a new one is included.
 """
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any, Final
@@ -14,6 +14,7 @@ from typing import Any, Final
 import pytest
 from django.db.models import QuerySet
 
+from gpuplatform.postgresql.compiled import CompiledQuery, Value
 from gpuplatform.tenancy import authentication
 from gpuplatform.tenancy.models import Tenant
 from tests.api.access.matrix import CANARY, NAME, OF_TENANTS, Route, rows_of, send
@@ -33,11 +34,15 @@ OF_TENANT: Final = {
 EVERY: Final = "every filter"
 
 _filter: Final[Callable[..., Any]] = vars(QuerySet)["_filter_or_exclude"]
+_once: Final[Callable[..., Any]] = vars(CompiledQuery)["_once"]
 
 
 @contextmanager
 def without(place: str | None, found: set[str]) -> Iterator[None]:
-    """Leave out the conditions at one place of the code, and collect all places."""
+    """Leave out the conditions at one place of the code, and collect all places.
+
+    All queries are compiled again, before and afterwards.
+    """
 
     def filtered(
         rows: "QuerySet[Any]", negate: bool, args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -50,8 +55,16 @@ def without(place: str | None, found: set[str]) -> Iterator[None]:
         kept: QuerySet[Any] = _filter(rows, negate, args, kwargs)
         return kept
 
+    def compiled(query: CompiledQuery, values: Sequence[Value]) -> Any:
+        query._compiled = None
+        try:
+            return _once(query, values)
+        finally:
+            query._compiled = None
+
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(QuerySet, "_filter_or_exclude", filtered)
+        patch.setattr(CompiledQuery, "_once", compiled)
         yield
 
 
