@@ -91,7 +91,7 @@ class _Form(Generic[ModelT]):
             kind["model"],
             slice(first, last + 1),
             names if is_whole else dict.fromkeys(names),
-            get_related_populators(kind, select, DEFAULT_DB_ALIAS),  # type: ignore[call-arg]  # stubs of Django 6
+            get_related_populators(kind, select, DEFAULT_DB_ALIAS),  # type: ignore[call-arg]  # an argument of Django 6
             compiler.annotation_col_map,
         )
 

@@ -72,7 +72,7 @@ def of_page(page: str) -> tuple[str, dict[str, Any]]:
             raise StopIteration
 
     with pytest.raises(StopIteration):
-        confirm(Recorder(), page)  # type: ignore[arg-type]  # records the request
+        confirm(Recorder(), page)  # type: ignore[arg-type]  # a Client without its responses
     return sent[0]
 
 

@@ -115,7 +115,7 @@ def _claim_first(
     operation: Operation, rows: QuerySet[GpuUnit], *, is_warm: bool
 ) -> GpuUnit | None:
     """Claim the first of `rows` that no other transaction has locked, with one statement."""
-    query: Any = first_unlocked(rows).query  # The type stubs lack the API of compilers.
+    query: Any = first_unlocked(rows).query  # The type stubs do not declare compilers.
     try:
         chosen = Statement(*query.get_compiler(connection=connection).as_sql())
     except EmptyResultSet:  # No row can match, for example with `id IN ()`.
